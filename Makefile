@@ -1,0 +1,67 @@
+# Everything runs in .venv, which is made on first use; only Python >= 3.10, pip and make are needed.
+#     make run      a first diffusion        make test     all checks        make help     the rest
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+# Real data and reference numbers, where they lie next to the repository. Tests that need them skip
+# with a reason elsewhere.
+ifneq ($(wildcard ../shared/data),)
+export GAD_DATA ?= $(abspath ../shared/data)
+endif
+ifneq ($(wildcard ../shared/golden),)
+export GAD_GOLDEN ?= $(abspath ../shared/golden)
+endif
+
+# One thread per worker: the graphs are small, and the workers share the cores.
+WORKERS ?= 2
+export OMP_NUM_THREADS ?= 1
+
+# What `make run` shows.
+DEMO := $(BIN)/python examples/first_diffusion.py
+
+.DEFAULT_GOAL := help
+.PHONY: help run test lint types contract tests bench format install clean
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
+
+run: $(STAMP) ## a first look at what the package does
+	$(DEMO)
+
+test: lint types contract tests ## every check, as in continuous integration
+
+lint: $(STAMP) ## style and likely mistakes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP) ## static types
+	$(BIN)/mypy --strict src
+
+contract: $(STAMP) ## imports point one way
+	$(BIN)/lint-imports
+
+tests: $(STAMP) ## unit tests and the examples in docstrings
+	$(BIN)/pytest -q -n $(WORKERS)
+
+bench: $(STAMP) ## speed and memory, side by side
+	$(BIN)/python -m benchmarks
+
+format: $(STAMP) ## rewrite the files in the house style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+install: $(STAMP) ## make the environment only
+
+# Reinstalled when the dependencies change. The constraints choose the tested versions.
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed, found " \
+		+ sys.version.split()[0] + ": choose one with make PYTHON=python3.x")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $@
+
+clean: ## remove the environment and every cache
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

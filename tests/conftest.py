@@ -1,0 +1,44 @@
+"""What every test shares: one thread, reproducible examples, and the way to real data."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import settings
+
+torch.set_num_threads(1)
+
+# The same examples on every run and machine; HYPOTHESIS_PROFILE=explore looks for new ones.
+settings.register_profile("reproducible", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
+
+
+def _folder(variable: str, what: str) -> Path:
+    """The folder named by an environment variable, or a skip that says how to have it."""
+    value = os.environ.get(variable)
+    if not value:
+        pytest.skip(f"{variable} is not set: it names the folder with {what}")
+    folder = Path(value)
+    if not folder.is_dir():
+        # A wrong path is a mistake, not a reason to skip.
+        pytest.fail(f"{variable}={value} is not a folder")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with the real data sets."""
+    return _folder("GAD_DATA", "the real data sets")
+
+
+@pytest.fixture(scope="session")
+def golden() -> dict[str, Any]:
+    """Numbers printed by the authors' own layers, and those drawn in the paper's Figure 1."""
+    folder = _folder("GAD_GOLDEN", "the reference numbers (diffusion.json)")
+    return json.loads((folder / "diffusion.json").read_text(encoding="utf-8"))
