@@ -1,0 +1,71 @@
+"""The package as a whole: quick to import, complete, and honest about its version."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from importlib import import_module, metadata
+from pathlib import Path
+
+import pytest
+
+import gad
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAVY = ("torch", "numpy", "scipy", "rdkit", "pyarrow", "sklearn", "lightning", "torch_geometric")
+
+
+def python(code: str) -> str:
+    """What a fresh interpreter prints: this one has imported too much already."""
+    return subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=120
+    ).stdout.strip()
+
+
+def test_import_loads_nothing_heavy():
+    loaded = python("import sys, gad; dir(gad); print(*sorted(sys.modules))").split()
+    assert "gad" in loaded
+    assert set(HEAVY).isdisjoint(loaded)
+
+
+def test_subpackages_are_attributes():
+    assert python("import gad; print(gad.nn.__name__, gad.operators.__name__)") == (
+        "gad.nn gad.operators"
+    )
+
+
+@pytest.mark.parametrize("name", gad.__all__)
+def test_public_name_resolves_and_is_listed(name):
+    assert getattr(gad, name) is not None
+    assert name in dir(gad)
+
+
+@pytest.mark.parametrize(("name", "home"), sorted(gad._HOMES.items()))
+def test_public_name_is_the_one_of_its_home(name, home):
+    assert getattr(gad, name) is getattr(import_module(home), name)
+
+
+def test_all_names_exactly_what_is_loaded_lazily():
+    assert set(gad.__all__) == {"__version__", *gad._HOMES, *gad._SUBPACKAGES}
+
+
+def test_unknown_name_says_so():
+    with pytest.raises(AttributeError, match="module 'gad' has no attribute 'nonsense'"):
+        _ = gad.nonsense
+
+
+def test_version_is_the_installed_one():
+    assert metadata.version("graph-anisotropic-diffusion") == gad.__version__
+
+
+def test_version_is_written_the_same_everywhere():
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert re.findall(r"(?m)^version: (\S+)$", citation) == [gad.__version__]
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    released = re.findall(r"(?m)^## \[(\d.*?)\]", changelog)
+    assert released[:1] in ([], [gad.__version__])
+
+
+def test_package_is_typed():
+    assert (Path(gad.__file__).parent / "py.typed").is_file()
