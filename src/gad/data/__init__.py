@@ -1,0 +1,1 @@
+"""Tables in and out, known data sets, splits, and graphs packed for training."""
