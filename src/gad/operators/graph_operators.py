@@ -1,0 +1,359 @@
+"""GraphOperators: the one object that carries a batch of graphs' geometry to the layers."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from gad.operators.eigenbasis import ragged_arange, starts
+from gad.operators.layouts import Neighbours, PaddedBasis, jagged, pad_basis
+from gad.operators.sparse import csr_matrix
+
+_T = TypeVar("_T")
+
+
+class MissingOperatorError(ValueError):
+    """Something was asked of operators that were built without it; the message says what to do."""
+
+
+@dataclass(frozen=True, eq=False)
+class GraphOperators:
+    """What the layers need to know of one graph or a batch of graphs.
+
+    N nodes, E directed edges j → i (without loops), B graphs, U connected components. Made by
+    :func:`gad.build_operators`; immutable. Everything is flat, so that ragged sizes batch by
+    concatenation; how it is laid out for multiplication is worked out on first use.
+
+    Attributes:
+        batch: the graph of each node, int64 [N].
+        num_graphs: B.
+        mass: the diagonal of M, weighted degrees with 1 for isolated nodes [N].
+        source, target, weight: the edges j → i [E].
+        edge_position: where each edge stood in the list the operators were built from [E].
+        members: nodes, component by component [N], with component_sizes [U].
+        eigenvalues, eigenvectors, basis_counts: K eigenpairs of each component: [ΣK], [Σ n·K] row
+            by row, [U]; None without a basis.
+        truncated: whether the basis lacks eigenpairs (it was built with k).
+        field, field_norm, field_directions, field_others: the normalised field F̂
+            (:class:`gad.operators.directions.Field`); None without directions.
+        residual: the largest relative residual of the eigensolver behind the directions [B], 0
+            where the solve was dense.
+
+    Example:
+        >>> import torch, gad
+        >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+        >>> gad.build_operators(ring, 3)
+        GraphOperators(1 graph, 3 nodes, 6 edges, 1 component, full basis, directions)
+    """
+
+    batch: Tensor
+    num_graphs: int
+    mass: Tensor
+    source: Tensor
+    target: Tensor
+    weight: Tensor
+    edge_position: Tensor
+    num_given_edges: int
+    members: Tensor
+    component_sizes: Tensor
+    eigenvalues: Tensor | None = None
+    eigenvectors: Tensor | None = None
+    basis_counts: Tensor | None = None
+    truncated: bool = False
+    field: Tensor | None = None
+    field_norm: Tensor | None = None
+    field_directions: Tensor | None = None
+    field_others: Tensor | None = None
+    residual: Tensor | None = None
+    _cache: dict[str, object] = dataclasses.field(default_factory=dict, repr=False)
+
+    # ------------------------------------------------------------------ sizes
+
+    @property
+    def num_nodes(self) -> int:
+        """N."""
+        return self.mass.shape[0]
+
+    @property
+    def num_edges(self) -> int:
+        """E, the number of directed edges without loops."""
+        return self.source.shape[0]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The floating type of the operators."""
+        return self.mass.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where the operators live."""
+        return self.mass.device
+
+    @property
+    def has_basis(self) -> bool:
+        """Whether an eigenbasis (full or truncated) is there."""
+        return self.eigenvalues is not None
+
+    @property
+    def has_directions(self) -> bool:
+        """Whether a directional field is there."""
+        return self.field is not None
+
+    @property
+    def component(self) -> Tensor:
+        """The connected component of each node, int64 [N]."""
+        return self._once("component", self._component)
+
+    def _component(self) -> Tensor:
+        units = torch.arange(self.component_sizes.numel(), device=self.device)
+        component = torch.empty_like(self.members)
+        component[self.members] = units.repeat_interleave(
+            self.component_sizes, output_size=self.num_nodes
+        )
+        return component
+
+    @property
+    def degree(self) -> Tensor:
+        """The number of neighbours of each node, int64 [N]."""
+        return self._once("degree", lambda: torch.bincount(self.target, minlength=self.num_nodes))
+
+    @property
+    def graph_sizes(self) -> Tensor:
+        """The number of nodes of each graph, int64 [B]."""
+        return self._once(
+            "graph_sizes", lambda: torch.bincount(self.batch, minlength=self.num_graphs)
+        )
+
+    def spectrum(self, graph: int = 0) -> Tensor:
+        """The eigenvalues of one graph, ascending [K]."""
+        values, _, counts = self.need_basis()
+        unit_graph = self.batch[self.members[starts(self.component_sizes)]]
+        owner = unit_graph.repeat_interleave(counts)
+        return values[owner == graph].sort().values
+
+    # ------------------------------------------------------- what layers multiply by
+
+    @property
+    def neighbours(self) -> Neighbours:
+        """The edges in jagged diagonals."""
+        return self._once("neighbours", self._neighbours)
+
+    def _neighbours(self) -> Neighbours:
+        return jagged(self.source, self.target, self.edge_position, self.num_nodes)
+
+    @property
+    def padded_basis(self) -> PaddedBasis:
+        """The eigenbasis padded for batched products."""
+        return self._once("padded_basis", self._pad_basis)
+
+    def _pad_basis(self) -> PaddedBasis:
+        values, vectors, counts = self.need_basis()
+        return pad_basis(self.component_sizes, counts, self.members, self.mass, values, vectors)
+
+    @property
+    def random_walk(self) -> Tensor:
+        """P = M⁻¹A as a sparse CSR matrix [N, N], 1 on the diagonal of an isolated node.
+
+        M⁻¹L = I − P in every case, since an isolated node has λ = 0.
+        """
+        return self._once("random_walk", self._random_walk)
+
+    def _random_walk(self) -> Tensor:
+        return csr_matrix(self.target, self.source, self.weight / self.mass[self.target], self.mass)
+
+    def need_basis(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Eigenvalues, eigenvectors and counts, or an error that says how to get them."""
+        if self.eigenvalues is None or self.eigenvectors is None or self.basis_counts is None:
+            raise MissingOperatorError(
+                "these operators were built without a basis: build them with basis=True, or use a "
+                "solver that needs none (Chebyshev, ConjugateGradient)"
+            )
+        return self.eigenvalues, self.eigenvectors, self.basis_counts
+
+    def need_field(self) -> tuple[Tensor, Tensor]:
+        """F̂'s first direction and its norm on every edge, or an error that says how to get them."""
+        if self.field is None or self.field_norm is None:
+            raise MissingOperatorError(
+                "these operators were built without directions: build them with directions=True, "
+                "or leave 'av' and 'dx' out of the aggregators"
+            )
+        return self.field, self.field_norm
+
+    @property
+    def other_directions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The field's directions after the first, as rows of their own.
+
+        Returns:
+            ``node`` [R]: the node of each row; ``row`` [X], ``edge`` [X] and ``value`` [X]: the
+            entries F̂ of the rows. All empty where every direction is unique.
+        """
+        return self._once("other_directions", self._other_directions)
+
+    def _other_directions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        self.need_field()
+        assert self.field_directions is not None
+        assert self.field_others is not None
+        extra = (self.field_directions - 1).clamp_min(0)
+        total = self.field_others.numel()
+        edge = torch.arange(self.num_edges, device=self.device)
+        edge = edge.repeat_interleave(extra, output_size=total)
+        # One row for each (node, direction): numbered by node, then direction.
+        per_node = torch.zeros(self.num_nodes, dtype=torch.int64, device=self.device)
+        per_node[self.target] = extra
+        node = torch.arange(self.num_nodes, device=self.device).repeat_interleave(per_node)
+        row = (per_node.cumsum(0) - per_node)[self.target[edge]] + ragged_arange(extra)
+        return node, row, edge, self.field_others
+
+    # ------------------------------------------------------------- directional filters
+
+    def directional_average(self, x: Tensor) -> Tensor:
+        """B_av x: (B_av x)_i = Σ_j |F̂_ij| x_j, shape of ``x`` [N, …]."""
+        _, norm = self.need_field()
+        return _edge_sum(norm, x.index_select(0, self.source), self.target, x.shape)
+
+    def directional_derivative(self, x: Tensor, signed: bool = False) -> Tensor:
+        """|B_dx x|: (B_dx x)_i = Σ_j F̂_ij (x_j − x_i), shape of ``x`` [N, …].
+
+        The absolute value comes after the sum: φ₁'s sign is arbitrary. Where φ₁ spans an eigenspace
+        of m dimensions it is the Euclidean norm over the m derivatives, which no choice of basis
+        changes; its gradient at 0 is 0. ``signed=True`` gives B_dx x itself, where the direction is
+        unique (up to φ₁'s one sign per component).
+        """
+        first, _ = self.need_field()
+        difference = x.index_select(0, self.source) - x.index_select(0, self.target)
+        derivative = _edge_sum(first, difference, self.target, x.shape)
+        node, row, edge, value = self.other_directions
+        if signed:
+            if node.numel():
+                raise ValueError(
+                    f"no signed derivative: the direction is not unique at node {int(node[0])} "
+                    "(φ₁ is degenerate in its component, or several potentials were given); use "
+                    "signed=False, or give one potential of your own"
+                )
+            return derivative
+        if not node.numel():
+            return derivative.abs()
+        shape = (node.numel(), *x.shape[1:])
+        others = _edge_sum(value, difference.index_select(0, edge), row, shape)
+        square = derivative.square().index_add(0, node, others.square())
+        return safe_sqrt(square)
+
+    # ------------------------------------------------------------- moving and batching
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> GraphOperators:
+        """Move to another device, another floating type, or both: ``ops.to("cuda")``."""
+        if isinstance(device, torch.dtype):
+            device, dtype = None, device
+        return self.map(partial(_convert, device=device, dtype=dtype))
+
+    def map(self, change: Callable[[Tensor], Tensor]) -> GraphOperators:
+        """Apply a function to every tensor."""
+        changed: dict[str, Any] = {
+            f.name: change(value)
+            for f in fields(self)
+            if isinstance(value := getattr(self, f.name), Tensor)
+        }
+        return replace(self, **changed, _cache={})
+
+    @staticmethod
+    def concatenate(parts: Sequence[GraphOperators]) -> GraphOperators:
+        """Several batches as one, in order.
+
+        >>> import torch, gad
+        >>> pair = gad.build_operators(torch.tensor([[0, 1], [1, 0]]), 2)
+        >>> gad.GraphOperators.concatenate([pair, pair]).num_graphs
+        2
+        """
+        if not parts:
+            raise ValueError("an empty batch: there are no graphs to concatenate")
+        shifts = {
+            "batch": [p.num_graphs for p in parts],
+            "source": [p.num_nodes for p in parts],
+            "target": [p.num_nodes for p in parts],
+            "members": [p.num_nodes for p in parts],
+            "edge_position": [p.num_given_edges for p in parts],
+        }
+        values: dict[str, Any] = {}
+        for f in fields(GraphOperators):
+            column = [getattr(p, f.name) for p in parts]
+            tensors = [c for c in column if isinstance(c, Tensor)]
+            if len(tensors) < len(parts):
+                if tensors:
+                    what = "a basis" if "eigen" in f.name or "basis" in f.name else "directions"
+                    raise ValueError(f"some of these graphs have {what} and some have not")
+                continue
+            if f.name in shifts:
+                start = 0
+                for position, (tensor, step) in enumerate(
+                    zip(tensors, shifts[f.name], strict=True)
+                ):
+                    tensors[position] = tensor + start
+                    start += step
+            values[f.name] = torch.cat(tensors)
+        return replace(
+            parts[0],
+            **values,
+            num_graphs=sum(p.num_graphs for p in parts),
+            num_given_edges=sum(p.num_given_edges for p in parts),
+            truncated=any(p.truncated for p in parts),
+            _cache={},
+        )
+
+    def __repr__(self) -> str:
+        basis = "no basis" if not self.has_basis else f"{'cut' if self.truncated else 'full'} basis"
+        return (
+            f"GraphOperators({_count(self.num_graphs, 'graph')}, {_count(self.num_nodes, 'node')}, "
+            f"{_count(self.num_edges, 'edge')}, "
+            f"{_count(self.component_sizes.numel(), 'component')}, {basis}, "
+            f"{'directions' if self.has_directions else 'no directions'})"
+        )
+
+    def _once(self, name: str, make: Callable[[], _T]) -> _T:
+        if name not in self._cache:
+            self._cache[name] = torch.compiler.disable(make)()
+        return cast("_T", self._cache[name])
+
+
+class _SafeSqrt(torch.autograd.Function):
+    """√s with gradient 0 at 0, where the length of a vanishing vector has none."""
+
+    @staticmethod
+    def forward(ctx: Any, square: Tensor) -> Tensor:
+        root = square.sqrt()
+        ctx.save_for_backward(root)
+        return root
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (root,) = ctx.saved_tensors
+        return torch.where(root > 0, grad / (2 * root), torch.zeros_like(root))
+
+
+def safe_sqrt(square: Tensor) -> Tensor:
+    """√s for s ≥ 0, with gradient 0 at 0."""
+    result: Tensor = _SafeSqrt.apply(square)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _edge_sum(weight: Tensor, value: Tensor, target: Tensor, shape: Sequence[int]) -> Tensor:
+    """Σ over edges into each target of weight × value."""
+    weighted = weight.to(value.dtype).view(-1, *(1,) * (value.dim() - 1)) * value
+    return value.new_zeros(shape).index_add(0, target, weighted)
+
+
+def _convert(
+    tensor: Tensor, device: torch.device | str | None, dtype: torch.dtype | None
+) -> Tensor:
+    return tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,150 @@
+"""How flat, ragged operators are laid out for multiplication.
+
+Two layouts, both made once per batch and neither visible outside: eigenbases padded in buckets of
+similar size (one batched product per bucket), and neighbours in *jagged diagonals* (slot s holds
+the s-th neighbour of every node that has one, nodes sorted by decreasing degree, so that every
+slot is a prefix of the nodes: no padding, no mask).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from gad.operators.eigenbasis import ragged_arange, starts
+from gad.operators.laplacian import reverse_edges
+
+# Bucket bounds grow by this factor, so padding wastes little and buckets are few.
+_GROWTH = 1.26
+# Entries in one bucket's padded basis; larger buckets are cut.
+_BUCKET = 1 << 26
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """Eigenbases of U components of similar size, padded with zeros.
+
+    ``nodes`` [U·n] (padding repeats a node; its rows of Φ are 0), ``eigenvalues`` [U, K],
+    ``analysis`` [U, K, n] = ΦᵀM and ``synthesis`` [U, K, n] = Φᵀ.
+    """
+
+    nodes: Tensor
+    eigenvalues: Tensor
+    analysis: Tensor
+    synthesis: Tensor
+
+
+@dataclass(frozen=True)
+class PaddedBasis:
+    """All buckets of a batch; ``position`` [N] finds a node in the concatenated buckets."""
+
+    buckets: tuple[Bucket, ...]
+    position: Tensor
+
+
+def pad_basis(
+    sizes: Tensor, counts: Tensor, members: Tensor, mass: Tensor, values: Tensor, vectors: Tensor
+) -> PaddedBasis:
+    """Lay flat eigenbases out in buckets of similar size."""
+    member_start, value_start, vector_start = starts(sizes), starts(counts), starts(sizes * counts)
+    key = (sizes.to(torch.float64).log() / torch.tensor(_GROWTH).log()).ceil().to(torch.int64)
+    order = key.argsort(stable=True)
+    _, per_key = torch.unique_consecutive(key[order], return_counts=True)
+    position = torch.empty_like(members)
+    buckets: list[Bucket] = []
+    first = offset = 0
+    for number in per_key.tolist():
+        for units in order[first : first + number].split(_units_at_once(sizes, order[first])):
+            bucket, rows = _pad(
+                units, sizes, counts, members, mass, values, vectors,
+                member_start, value_start, vector_start,
+            )  # fmt: skip
+            real = rows < sizes[units, None]
+            flat = torch.arange(real.numel(), device=members.device).view_as(real) + offset
+            position[bucket.nodes.view_as(real)[real]] = flat[real]
+            offset += real.numel()
+            buckets.append(bucket)
+        first += number
+    return PaddedBasis(tuple(buckets), position)
+
+
+def _units_at_once(sizes: Tensor, unit: Tensor) -> int:
+    largest = int(sizes[unit]) * _GROWTH
+    return max(1, int(_BUCKET / (largest * largest)))
+
+
+def _pad(
+    units: Tensor, sizes: Tensor, counts: Tensor, members: Tensor, mass: Tensor, values: Tensor,
+    vectors: Tensor, member_start: Tensor, value_start: Tensor, vector_start: Tensor,
+) -> tuple[Bucket, Tensor]:  # fmt: skip
+    size, count = sizes[units, None], counts[units, None]
+    row = torch.arange(int(size.max()), device=units.device)[None]
+    column = torch.arange(int(count.max()), device=units.device)[None]
+    nodes = members[member_start[units, None] + row * (row < size)]
+    lam = values[value_start[units, None] + column * (column < count)] * (column < count)
+    inside = (column < count)[:, :, None] & (row < size)[:, None, :]
+    entry = vector_start[units, None, None] + row[:, None, :] * count[:, :, None]
+    entry = (entry + column[:, :, None]) * inside
+    synthesis = vectors[entry] * inside
+    return Bucket(nodes.reshape(-1), lam, synthesis * mass[nodes][:, None, :], synthesis), row
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Neighbours in jagged diagonals.
+
+    Nodes are ranked by decreasing degree: ``order`` [N] lists them (None: they already are in
+    order) and ``rank`` [N] inverts it. ``counts`` are the prefix lengths: counts[s] nodes have more
+    than s neighbours. Edges are sorted by (slot, rank of target): ``source`` [E] is the rank of the
+    edge's source, ``reverse`` [E] where its reverse stands, ``edges`` [E] its number in the
+    operators' own order, ``given`` [E] its number in the list they were built from (None: the
+    same). ``degree`` [N] counts neighbours, by rank.
+    """
+
+    order: Tensor | None
+    rank: Tensor | None
+    counts: tuple[int, ...]
+    source: Tensor
+    reverse: Tensor
+    edges: Tensor
+    given: Tensor | None
+    degree: Tensor
+
+    def slots(self) -> list[tuple[int, int, int]]:
+        """(number of nodes, first edge, edge after the last) of every slot."""
+        ends = [0]
+        for count in self.counts:
+            ends.append(ends[-1] + count)
+        return [(n, a, b) for n, (a, b) in zip(self.counts, pairwise(ends), strict=True)]
+
+
+def jagged(source: Tensor, target: Tensor, position: Tensor, num_nodes: int) -> Neighbours:
+    """Lay edges sorted by (target, source), at ``position`` in a given list, out in diagonals."""
+    degree = torch.bincount(target, minlength=num_nodes)
+    order = degree.argsort(descending=True, stable=True)
+    rank = torch.empty_like(order)
+    rank[order] = torch.arange(num_nodes, device=order.device)
+    slot = ragged_arange(degree)
+    edges = (slot * num_nodes + rank[target]).argsort()
+    place = torch.empty_like(edges)
+    place[edges] = torch.arange(edges.numel(), device=edges.device)
+    reverse = place[reverse_edges(source, target, num_nodes)[edges]]
+    ranked = _is_arange(order)
+    given = position[edges]
+    return Neighbours(
+        order=None if ranked else order,
+        rank=None if ranked else rank,
+        counts=tuple(torch.bincount(slot).tolist()) if slot.numel() else (),
+        source=rank[source][edges],
+        reverse=reverse,
+        edges=edges,
+        given=None if _is_arange(given) else given,
+        degree=degree[order],
+    )
+
+
+def _is_arange(index: Tensor) -> bool:
+    return bool((index == torch.arange(index.numel(), device=index.device)).all())
