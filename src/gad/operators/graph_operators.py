@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gad.operators.eigenbasis import ragged_arange, starts
-from gad.operators.layouts import Neighbours, PaddedBasis, jagged, pad_basis
+from gad.operators.layouts import JaggedField, Neighbours, PaddedBasis, jagged, pad_basis
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -146,6 +146,33 @@ class GraphOperators:
 
     def _neighbours(self) -> Neighbours:
         return jagged(self.source, self.target, self.edge_position, self.num_nodes)
+
+    @property
+    def jagged_field(self) -> JaggedField:
+        """The field on edges in jagged diagonals, nodes by rank."""
+        return self._once("jagged_field", self._jagged_field)
+
+    def _jagged_field(self) -> JaggedField:
+        first, norm = self.need_field()
+        layout = self.neighbours
+        node, row, edge, value = self.other_directions
+        place = torch.empty_like(layout.edges)
+        place[layout.edges] = torch.arange(self.num_edges, device=self.device)
+        sums = first.new_zeros(2, self.num_nodes)
+        sums = sums.index_add_(1, self.target, torch.stack([first, norm]))
+        if layout.order is not None and layout.rank is not None:
+            sums, node = sums[:, layout.order], layout.rank[node]
+        return JaggedField(
+            first=first[layout.edges],
+            norm=norm[layout.edges],
+            first_sum=sums[0],
+            norm_sum=sums[1],
+            node=node,
+            row=row,
+            edge=place[edge],
+            value=value,
+            row_sum=value.new_zeros(node.numel()).index_add_(0, row, value),
+        )
 
     @property
     def padded_basis(self) -> PaddedBasis:

@@ -8,7 +8,7 @@ slot is a prefix of the nodes: no padding, no mask).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import torch
@@ -119,6 +119,31 @@ class Neighbours:
         for count in self.counts:
             ends.append(ends[-1] + count)
         return [(n, a, b) for n, (a, b) in zip(self.counts, pairwise(ends), strict=True)]
+
+
+@dataclass(frozen=True)
+class JaggedField:
+    """The normalised field in jagged order.
+
+    ``first`` and ``norm`` [E] on edges with their sums ``first_sum`` and ``norm_sum`` [N] into each
+    node; directions after the first are rows of their own (:attr:`GraphOperators.other_directions`)
+    with ``node`` [R], ``row``, ``edge`` and ``value`` [X] and their sums ``row_sum`` [R].
+    """
+
+    first: Tensor
+    norm: Tensor
+    first_sum: Tensor
+    norm_sum: Tensor
+    node: Tensor
+    row: Tensor
+    edge: Tensor
+    value: Tensor
+    row_sum: Tensor
+
+    def to(self, dtype: torch.dtype) -> JaggedField:
+        """The same in another floating type."""
+        names = ("first", "norm", "first_sum", "norm_sum", "value", "row_sum")
+        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
 
 
 def jagged(source: Tensor, target: Tensor, position: Tensor, num_nodes: int) -> Neighbours:

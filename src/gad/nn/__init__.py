@@ -1,0 +1,28 @@
+"""Layers and models. This package knows no files and no chemistry."""
+
+from gad.nn.aggregation import DirectionalAggregation, mean_log_degree
+from gad.nn.block import GADBlock
+from gad.nn.columns import Linear
+from gad.nn.diffusion import Diffusion, ImplicitDiffusion, SpectralDiffusion
+from gad.nn.encoders import CategoricalEncoder, FeatureEncoder
+from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest
+from gad.nn.norm import BatchNorm
+
+__all__ = [
+    "GAD",
+    "BatchNorm",
+    "CategoricalEncoder",
+    "Diffusion",
+    "DirectionalAggregation",
+    "FeatureEncoder",
+    "GADBlock",
+    "Head",
+    "ImplicitDiffusion",
+    "Linear",
+    "SpectralDiffusion",
+    "count_parameters",
+    "decay_groups",
+    "mean_log_degree",
+    "pool",
+    "widest",
+]

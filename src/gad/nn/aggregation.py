@@ -1,0 +1,184 @@
+"""Directional aggregation: messages, aggregators × degree scalers, towers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gad.nn.columns import rearrange
+from gad.nn.neighbourhood import (
+    AGGREGATORS,
+    DIRECTIONAL,
+    prefers_slots,
+    reduce_plain,
+    reduce_slots,
+)
+from gad.operators import GraphOperators
+
+SCALERS = ("identity", "amplification", "attenuation")
+
+
+def mean_log_degree(operators: GraphOperators) -> float:
+    """δ, the mean of log(d + 1) over the nodes of a training set."""
+    return float((operators.degree + 1).to(torch.float64).log().mean())
+
+
+class DirectionalAggregation(nn.Module):
+    """The filters: messages in towers, aggregated, scaled by degree, mapped back to C channels.
+
+    In each tower (C/T channels, the tower's part of h):
+
+    ``m_ij = U [h_i, h_j, e_ij]``, reduced over j by every aggregator, each result multiplied by
+    every scaler — identity, amplification log(d+1)/δ, attenuation δ/log(max(d, 1)+1) —
+    concatenated with h_i and mapped linearly to C/T channels.
+
+    ``dx`` is |Σ_j F̂_ij (m_ij − m_ii)| with m_ii = U [h_i, h_i, 0], so a constant signal without
+    edge features gives 0. With ``dx_centre="node"`` it is |Σ_j F̂_ij (m_ij − h_i)|, as DGN's authors
+    have it.
+
+    Args:
+        channels: C, a multiple of ``towers``.
+        aggregators: any of mean, max, min, sum, std, av (B_av), dx (|B_dx|), in any order.
+        scalers: any of identity, amplification, attenuation.
+        towers: T.
+        edge_channels: channels of the edge features, 0 for none.
+        delta: δ (:func:`mean_log_degree` of the training set), stored with the model.
+        dx_centre: "message" or "node".
+
+    Shapes: h [N, C], edge features [E, edge_channels] in the order of the ``edge_index`` the
+    operators were built from → [N, C].
+    """
+
+    delta: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
+        scalers: Sequence[str] = SCALERS,
+        towers: int = 1,
+        edge_channels: int = 0,
+        delta: float = 1.0,
+        dx_centre: str = "message",
+    ) -> None:
+        super().__init__()
+        _check_names("aggregator", aggregators, AGGREGATORS)
+        _check_names("scaler", scalers, SCALERS)
+        _check_names("dx_centre", [dx_centre], ("message", "node"))
+        if towers < 1 or channels % towers:
+            raise ValueError(f"{channels} channels cannot be cut into {towers} equal towers")
+        if not delta > 0:
+            raise ValueError(f"delta, the mean of log(degree + 1), must be positive, not {delta}")
+        self.channels, self.towers = channels, towers
+        self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
+        self.edge_channels, self.dx_centre = edge_channels, dx_centre
+        width, inputs = channels // towers, len(self.aggregators) * len(self.scalers)
+        self.target_weight = nn.Parameter(torch.empty(towers, width, width))
+        self.source_weight = nn.Parameter(torch.empty(towers, width, width))
+        self.edge_weight = nn.Parameter(torch.empty(channels, edge_channels))
+        self.bias = nn.Parameter(torch.empty(channels))
+        self.own_weight = nn.Parameter(torch.empty(towers, width, width))
+        # Rows: scaler by scaler; columns: aggregator by aggregator.
+        self.mix_weight = nn.Parameter(
+            torch.empty(towers, len(self.scalers) * width, len(self.aggregators) * width)
+        )
+        self.mix_bias = nn.Parameter(torch.empty(channels))
+        self.register_buffer("delta", torch.tensor(float(delta)))
+        bound = 1 / math.sqrt(2 * width + edge_channels)
+        for weight in (self.target_weight, self.source_weight, self.edge_weight, self.bias):
+            nn.init.uniform_(weight, -bound, bound)
+        bound = 1 / math.sqrt((1 + inputs) * width)
+        for weight in (self.own_weight, self.mix_weight, self.mix_bias):
+            nn.init.uniform_(weight, -bound, bound)
+
+    def forward(
+        self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None
+    ) -> Tensor:
+        """Aggregate h [N, C] over neighbourhoods: [N, C]."""
+        self._check_inputs(h, operators, edge_attr)
+        layout = operators.neighbours
+        slots = prefers_slots(operators)
+        order, rank = (layout.order, layout.rank) if slots else (None, None)
+        columns = rearrange(h.t(), order, rank).contiguous()
+        tower_columns = columns.view(self.towers, -1, columns.shape[1])
+        p = torch.bmm(self.source_weight, tower_columns).view_as(columns)
+        bias = self.bias.view(self.towers, -1, 1)
+        q = torch.baddbmm(bias, self.target_weight, tower_columns).view_as(columns)
+        e = None
+        if edge_attr is not None:
+            where = layout.given if slots else operators.edge_position
+            arranged = edge_attr if where is None else edge_attr.index_select(0, where)
+            e = torch.mm(self.edge_weight, arranged.t())
+        z = columns if self.dx_centre == "node" else None
+        reduce = reduce_slots if slots else reduce_plain
+        aggregates = reduce(p, q, e, z, operators, self.aggregators, self.towers)
+        degree = layout.degree if slots else operators.degree
+        y = self._mix(tower_columns, aggregates.flatten(1, 2), degree)
+        return rearrange(y.view_as(columns), rank, order).t()
+
+    def _mix(self, own: Tensor, aggregates: Tensor, degree: Tensor) -> Tensor:
+        """Σ_s s(d) W_s a + W h + b in every tower: [T, C/T, N].
+
+        Scaling commutes with the linear map, so the unscaled aggregates are multiplied once by all
+        scalers' weights and the results, not the inputs, are scaled.
+        """
+        y = torch.baddbmm(self.mix_bias.view(self.towers, -1, 1), self.own_weight, own)
+        mixed = torch.bmm(self.mix_weight, aggregates)
+        if self.scalers == ("identity",):
+            return y + mixed
+        mixed = mixed.view(self.towers, len(self.scalers), -1, mixed.shape[-1])
+        return y + (mixed * self._scales(degree).to(mixed.dtype)).sum(1)
+
+    def _scales(self, degree: Tensor) -> Tensor:
+        """The scalers of each node [S, 1, N]."""
+        d = degree.to(self.delta.dtype)
+        values = {
+            "identity": torch.ones_like(d),
+            "amplification": torch.log(d + 1) / self.delta,
+            "attenuation": self.delta / torch.log(d.clamp_min(1) + 1),
+        }
+        return torch.stack([values[name] for name in self.scalers])[:, None]
+
+    def _check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
+        if h.dim() != 2 or h.shape != (operators.num_nodes, self.channels):
+            raise ValueError(
+                f"expected features [{operators.num_nodes}, {self.channels}] "
+                f"(nodes, channels), not {list(h.shape)}"
+            )
+        if DIRECTIONAL & set(self.aggregators):
+            operators.need_field()
+        if (edge_attr is None) != (self.edge_channels == 0):
+            wants = (
+                f"{self.edge_channels} edge channels" if self.edge_channels else "no edge features"
+            )
+            raise ValueError(
+                f"this layer was made for {wants}, but edge_attr "
+                f"{'is missing' if edge_attr is None else 'was given'}"
+            )
+        expected = (operators.num_given_edges, self.edge_channels)
+        if edge_attr is not None and edge_attr.shape != expected:
+            raise ValueError(
+                f"expected edge features {list(expected)} (edges as given to build_operators, "
+                f"channels), not {list(edge_attr.shape)}"
+            )
+
+    def extra_repr(self) -> str:
+        """Sizes and names."""
+        return (
+            f"{self.channels}, aggregators={self.aggregators}, scalers={self.scalers}, "
+            f"towers={self.towers}, edge_channels={self.edge_channels}"
+        )
+
+
+def _check_names(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+    if isinstance(names, str) or not names:
+        raise ValueError(f"give at least one {kind} as a list of names out of {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown {kind} {name!r}: choose from {', '.join(known)}")
+    if len(set(names)) < len(names):
+        raise ValueError(f"an {kind} is named twice in {list(names)}")

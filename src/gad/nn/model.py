@@ -1,0 +1,212 @@
+"""The full model: encoder, blocks, readout, head."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from gad.nn.aggregation import SCALERS, DirectionalAggregation
+from gad.nn.block import GADBlock
+from gad.nn.diffusion import Diffusion, ImplicitDiffusion
+from gad.operators import GraphOperators
+
+READOUTS = ("mean", "sum")
+
+
+class Head(nn.Module):
+    """From C channels to the outputs by halving: C → C/2 → C/4 → out, ReLU between."""
+
+    def __init__(self, channels: int, out_channels: int, halvings: int = 2) -> None:
+        super().__init__()
+        widths = [max(1, channels >> step) for step in range(halvings + 1)]
+        self.layers = nn.ModuleList(
+            nn.Linear(a, b) for a, b in zip(widths, [*widths[1:], out_channels], strict=True)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[…, C] → […, out]."""
+        for layer in self.layers[:-1]:
+            x = F.relu(layer(x))
+        result: Tensor = self.layers[-1](x)
+        return result
+
+
+class GAD(nn.Module):
+    """Graph Anisotropic Diffusion: L blocks between an encoder and a head.
+
+    Args:
+        channels: C, the width of the blocks.
+        out_channels: the number of outputs of the default head.
+        layers: L.
+        encoder: maps what ``forward`` is given as ``x`` to [N, C]; None if x already is [N, C].
+        edge_encoder: maps ``edge_attr`` to [E, edge_channels]; None if it already is.
+        head: maps [B, C] (with graph features: [B, C + graph_channels]) or, for node outputs,
+            [N, C] to the outputs.
+        diffusion: makes the diffusion layer of a block, e.g. :class:`ImplicitDiffusion` or
+            :class:`SpectralDiffusion`; None leaves diffusion out (DGN, PNA).
+        readout: "mean" or "sum" over the nodes of a graph; None for node-level outputs.
+        graph_channels: number of features of whole graphs, appended after the readout.
+        aggregators, scalers, towers, edge_channels, delta, dx_centre, batch_norm, graph_norm,
+            residual, dropout: of every block, see :class:`GADBlock`.
+
+    Example:
+        >>> import gad, torch
+        >>> ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+        >>> model = GAD(8, layers=2, towers=2, encoder=gad.nn.CategoricalEncoder([28], 8))
+        >>> model(torch.tensor([0, 1, 5]), gad.build_operators(ring, 3)).shape
+        torch.Size([1, 1])
+    """
+
+    def __init__(
+        self,
+        channels: int,
+        out_channels: int = 1,
+        *,
+        layers: int = 4,
+        encoder: nn.Module | None = None,
+        edge_encoder: nn.Module | None = None,
+        head: nn.Module | None = None,
+        diffusion: Callable[[int], Diffusion] | None = ImplicitDiffusion,
+        aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
+        scalers: Sequence[str] = SCALERS,
+        towers: int = 1,
+        edge_channels: int = 0,
+        delta: float = 1.0,
+        dx_centre: str = "message",
+        readout: str | None = "mean",
+        graph_channels: int = 0,
+        batch_norm: bool = True,
+        graph_norm: bool = True,
+        residual: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if readout is not None and readout not in READOUTS:
+            raise ValueError(f"unknown readout {readout!r}: choose from {', '.join(READOUTS)}")
+        if graph_channels and readout is None:
+            raise ValueError("features of whole graphs need a readout over graphs")
+        self.channels, self.readout, self.graph_channels = channels, readout, graph_channels
+        self.encoder, self.edge_encoder = encoder, edge_encoder
+        self.blocks = nn.ModuleList(
+            GADBlock(
+                channels,
+                diffusion=None if diffusion is None else diffusion(channels),
+                aggregators=aggregators,
+                scalers=scalers,
+                towers=towers,
+                edge_channels=edge_channels,
+                delta=delta,
+                dx_centre=dx_centre,
+                batch_norm=batch_norm,
+                graph_norm=graph_norm,
+                residual=residual,
+                dropout=dropout,
+            )
+            for _ in range(layers)
+        )
+        self.head = head if head is not None else Head(channels + graph_channels, out_channels)
+
+    def forward(
+        self,
+        x: Any,
+        operators: GraphOperators,
+        edge_attr: Any = None,
+        graph_attr: Tensor | None = None,
+    ) -> Tensor:
+        """Outputs of graphs [B, out], or of nodes [N, out] without a readout."""
+        result: Tensor = self.head(self.embed(x, operators, edge_attr, graph_attr))
+        return result
+
+    def embed(
+        self,
+        x: Any,
+        operators: GraphOperators,
+        edge_attr: Any = None,
+        graph_attr: Tensor | None = None,
+    ) -> Tensor:
+        """What the head reads: [B, C + graph_channels], or [N, C] without a readout."""
+        h: Tensor = x if self.encoder is None else self.encoder(x)
+        if edge_attr is not None and self.edge_encoder is not None:
+            edge_attr = self.edge_encoder(edge_attr)
+        for block in self.blocks:
+            h = block(h, operators, edge_attr)
+        if self.readout is None:
+            return h
+        pooled = pool(h, operators, self.readout)
+        if (graph_attr is None) != (self.graph_channels == 0):
+            raise ValueError(f"this model was made for {self.graph_channels} graph features")
+        if graph_attr is not None:
+            pooled = torch.cat([pooled, graph_attr.to(pooled.dtype)], dim=1)
+        return pooled
+
+    def diffusions(self) -> list[Diffusion]:
+        """The diffusion layers, block by block."""
+        return [m for m in self.modules() if isinstance(m, Diffusion)]
+
+    def set_delta(self, delta: float) -> None:
+        """Set δ of all scalers to the training set's mean of log(degree + 1)."""
+        for module in self.modules():
+            if isinstance(module, DirectionalAggregation):
+                module.delta.fill_(delta)
+
+
+def pool(h: Tensor, operators: GraphOperators, readout: str) -> Tensor:
+    """The sum or mean of h [N, C] over the nodes of each graph: [B, C]."""
+    total = h.new_zeros(h.shape[1], operators.num_graphs).index_add(1, operators.batch, h.t())
+    if readout == "mean":
+        total = total / operators.graph_sizes.to(h.dtype)
+    return total.t()
+
+
+def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Parameter groups for an optimiser: everything decays but the diffusion times."""
+    times = {id(m.raw_times) for m in model.modules() if isinstance(m, Diffusion)}
+    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
+    for parameter in _trainable(model):
+        groups[id(parameter) in times].append(parameter)
+    return [
+        {"params": groups[0], "weight_decay": weight_decay},
+        {"params": groups[1], "weight_decay": 0.0},
+    ]
+
+
+def count_parameters(model: nn.Module) -> int:
+    """All trainable parameters."""
+    return sum(p.numel() for p in _trainable(model))
+
+
+def _trainable(model: nn.Module) -> Iterator[nn.Parameter]:
+    return (p for p in model.parameters() if p.requires_grad)
+
+
+def widest(build: Callable[[int], nn.Module], budget: int, *, multiple: int = 1) -> int:
+    """The largest width whose model stays within a budget of trainable parameters.
+
+    Args:
+        build: makes the model of a given width; the number of parameters must not fall with it.
+        budget: the most parameters allowed.
+        multiple: widths are multiples of this, e.g. the number of towers.
+
+    Example:
+        >>> widest(lambda width: GAD(width, towers=5), 100_000, multiple=5)
+        60
+    """
+
+    def fits(steps: int) -> bool:
+        # Counting must not shift the random numbers of the model that is built afterwards.
+        with torch.random.fork_rng(devices=[]):
+            return count_parameters(build(steps * multiple)) <= budget
+
+    if not fits(1):
+        raise ValueError(f"even a width of {multiple} needs more than {budget:,} parameters")
+    low, high = 1, 2
+    while fits(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle)
+    return low * multiple

@@ -1,0 +1,122 @@
+"""PyTorch Geometric: a transform that adds the operators to a ``Data``.
+
+The operators travel as flat tensors, since PyG's collate refuses ragged matrices;
+``data.operators`` and, in a batch made by PyG's own loaders, ``batch.operators`` put them together
+again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+from torch_geometric.transforms import BaseTransform
+
+from gad.operators import GraphOperators, build_operators
+
+_PREFIX = "gad_"
+# What shifts when graphs are put one after the other, and by what.
+_SHIFT_BY_NODES = {"gad_source", "gad_target", "gad_members"}
+_SHIFT_BY_EDGES = {"gad_edge_position"}
+_PLAIN = ("num_graphs", "num_given_edges", "truncated")
+
+
+class OperatorData(Data):  # type: ignore[misc]
+    """A ``Data`` that carries graph operators and batches them."""
+
+    @property
+    def operators(self) -> GraphOperators:
+        """The operators of this graph, or of all graphs of a batch."""
+        stored: dict[str, Any] = {
+            f.name: self[_PREFIX + f.name]
+            for f in fields(GraphOperators)
+            if _PREFIX + f.name in self
+        }
+        # In a batch PyG has made tensors [B] of the numbers of each graph.
+        graphs, edges, truncated = (torch.as_tensor(self[_PREFIX + name]) for name in _PLAIN)
+        stored["num_graphs"] = int(graphs.sum())
+        stored["num_given_edges"] = int(edges.sum())
+        stored["truncated"] = bool(truncated.any())
+        return GraphOperators(**stored)
+
+    def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if key in _SHIFT_BY_NODES:
+            return self.num_nodes
+        if key in _SHIFT_BY_EDGES:
+            return self[_PREFIX + "num_given_edges"]
+        if key == "gad_batch":
+            return self[_PREFIX + "num_graphs"]
+        if key.startswith(_PREFIX):
+            return 0
+        return super().__inc__(key, value, *args, **kwargs)
+
+    def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
+        if key.startswith(_PREFIX):
+            return 0
+        return super().__cat_dim__(key, value, *args, **kwargs)
+
+
+class AddGraphOperators(BaseTransform):  # type: ignore[misc]
+    """Add the operators of a graph to its ``Data``; read them as ``data.operators``.
+
+    Args:
+        k, basis, directions: see :func:`gad.build_operators`.
+        weight: the name of an edge attribute to use as weights, if any.
+        potential: the name of a node attribute to use as potential, if any.
+
+    Example:
+        >>> import torch
+        >>> from torch_geometric.data import Data
+        >>> from torch_geometric.loader import DataLoader
+        >>> graph = Data(x=torch.eye(2), edge_index=torch.tensor([[0, 1], [1, 0]]))
+        >>> graphs = [AddGraphOperators()(graph) for _ in range(3)]
+        >>> next(iter(DataLoader(graphs, batch_size=3))).operators
+        GraphOperators(3 graphs, 6 nodes, 6 edges, 3 components, full basis, directions)
+    """
+
+    def __init__(
+        self,
+        k: int | None = None,
+        *,
+        basis: bool = True,
+        directions: bool = True,
+        weight: str | None = None,
+        potential: str | None = None,
+    ) -> None:
+        self.k, self.basis, self.directions = k, basis, directions
+        self.weight, self.potential = weight, potential
+
+    def forward(self, data: Data) -> OperatorData:
+        """The same data with operators."""
+        if data.edge_index is None:
+            raise ValueError("AddGraphOperators needs data.edge_index")
+        operators = build_operators(
+            data.edge_index,
+            data.num_nodes,
+            k=self.k,
+            basis=self.basis,
+            directions=self.directions,
+            edge_weight=self._attribute(data, self.weight),
+            potential=self._attribute(data, self.potential),
+        )
+        result: OperatorData = OperatorData.from_dict(data.to_dict())
+        for f in fields(operators):
+            value = getattr(operators, f.name)
+            if value is not None and not f.name.startswith("_"):
+                result[_PREFIX + f.name] = value
+        return result
+
+    @staticmethod
+    def _attribute(data: Data, name: str | None) -> Tensor | None:
+        if name is None:
+            return None
+        if name not in data:
+            raise ValueError(f"AddGraphOperators was told to use data.{name}, which is not there")
+        value: Tensor = data[name]
+        return value
+
+    def __repr__(self) -> str:
+        return f"AddGraphOperators(k={self.k}, basis={self.basis}, directions={self.directions})"
