@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gad.data.atomic import write_atomic
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -63,14 +65,8 @@ class Split:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``{"train": [...], "val": [...], "test": [...]}``, whole or not at all."""
-        path = Path(path)
         text = json.dumps({name: rows.tolist() for name, rows in self.parts()})
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        try:
-            temporary.write_text(text + "\n", encoding="utf-8")
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        write_atomic(path, f"{text}\n".encode())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Split:
