@@ -20,7 +20,6 @@ from gad.operators import GraphOperators, build_operators
 _PREFIX = "gad_"
 # What shifts when graphs are put one after the other, and by what.
 _SHIFT_BY_NODES = {"gad_source", "gad_target", "gad_members"}
-_SHIFT_BY_EDGES = {"gad_edge_position"}
 _PLAIN = ("num_graphs", "num_given_edges", "truncated")
 
 
@@ -45,7 +44,9 @@ class OperatorData(Data):  # type: ignore[misc]
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
         if key in _SHIFT_BY_NODES:
             return self.num_nodes
-        if key in _SHIFT_BY_EDGES:
+        if key == "gad_reverse":
+            return self["gad_source"].numel()
+        if key == "gad_edge_position":
             return self[_PREFIX + "num_given_edges"]
         if key == "gad_batch":
             return self[_PREFIX + "num_graphs"]

@@ -11,7 +11,14 @@ from gad.operators.directions import Potentials, fiedler_potentials, field, user
 from gad.operators.eigenbasis import Partition, decompose, starts, truncate
 from gad.operators.fiedler import DENSE_LIMIT, fiedler
 from gad.operators.graph_operators import GraphOperators
-from gad.operators.laplacian import Edges, check_batch, check_edges, components, masses
+from gad.operators.laplacian import (
+    Edges,
+    check_batch,
+    check_edges,
+    components,
+    masses,
+    reverse_edges,
+)
 
 
 def build_operators(
@@ -81,6 +88,7 @@ def build_operators(
         source=edges.source,
         target=edges.target,
         weight=edges.weight,
+        reverse=reverse_edges(edges.source, edges.target, num_nodes),
         edge_position=edges.position,
         num_given_edges=edge_index.shape[1],
         members=partition.members,

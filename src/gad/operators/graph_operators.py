@@ -34,7 +34,8 @@ class GraphOperators:
         batch: the graph of each node, int64 [N].
         num_graphs: B.
         mass: the diagonal of M, weighted degrees with 1 for isolated nodes [N].
-        source, target, weight: the edges j → i [E].
+        source, target, weight: the edges j → i [E], sorted by (target, source) in each graph.
+        reverse: where the edge i → j stands [E].
         edge_position: where each edge stood in the list the operators were built from [E].
         members: nodes, component by component [N], with component_sizes [U].
         eigenvalues, eigenvectors, basis_counts: K eigenpairs of each component: [ΣK], [Σ n·K] row
@@ -58,6 +59,7 @@ class GraphOperators:
     source: Tensor
     target: Tensor
     weight: Tensor
+    reverse: Tensor
     edge_position: Tensor
     num_given_edges: int
     members: Tensor
@@ -145,7 +147,7 @@ class GraphOperators:
         return self._once("neighbours", self._neighbours)
 
     def _neighbours(self) -> Neighbours:
-        return jagged(self.source, self.target, self.edge_position, self.num_nodes)
+        return jagged(self.source, self.degree, self.reverse, self.edge_position)
 
     @property
     def jagged_field(self) -> JaggedField:
@@ -306,6 +308,7 @@ class GraphOperators:
             "source": [p.num_nodes for p in parts],
             "target": [p.num_nodes for p in parts],
             "members": [p.num_nodes for p in parts],
+            "reverse": [p.num_edges for p in parts],
             "edge_position": [p.num_given_edges for p in parts],
         }
         values: dict[str, Any] = {}
@@ -332,6 +335,84 @@ class GraphOperators:
             num_given_edges=sum(p.num_given_edges for p in parts),
             truncated=any(p.truncated for p in parts),
             _cache={},
+        )
+
+    @property
+    def _spans(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """Where the flat arrays of every graph begin and how long they are, level by level [B]."""
+        return self._once("spans", self._make_spans)
+
+    def _make_spans(self) -> dict[str, tuple[Tensor, Tensor]]:
+        edge_graph = self.batch[self.target]
+        unit_graph = self.batch[self.members[starts(self.component_sizes)]]
+        one = torch.ones_like(unit_graph)
+        per = {"node": self.graph_sizes, "edge": self._per_graph(edge_graph, None)}
+        per["unit"] = self._per_graph(unit_graph, one)
+        if self.basis_counts is not None:
+            per["value"] = self._per_graph(unit_graph, self.basis_counts)
+            per["vector"] = self._per_graph(unit_graph, self.basis_counts * self.component_sizes)
+        if self.field_directions is not None:
+            extra = (self.field_directions - 1).clamp_min(0)
+            per["other"] = self._per_graph(edge_graph, extra)
+        return {level: (starts(count), count) for level, count in per.items()}
+
+    def _per_graph(self, graph: Tensor, amount: Tensor | None) -> Tensor:
+        amount = torch.ones_like(graph) if amount is None else amount
+        return torch.zeros_like(self.graph_sizes).index_add_(0, graph, amount)
+
+    def flat_index(self, graphs: Tensor, level: str) -> Tensor:
+        """Where the nodes or edges ("node", "edge") of the chosen graphs stand, in their order."""
+        first, count = self._spans[level]
+        count = count[graphs]
+        total = int(count.sum())
+        shift = (first[graphs] - starts(count)).repeat_interleave(count, output_size=total)
+        return torch.arange(total, device=self.device) + shift
+
+    def select(self, graphs: Tensor) -> GraphOperators:
+        """The operators of some graphs [b] (int64 numbers), in the order given.
+
+        >>> import torch, gad
+        >>> pairs = torch.tensor([[0, 1, 2, 3], [1, 0, 3, 2]])
+        >>> two = gad.build_operators(pairs, 4, batch=torch.tensor([0, 0, 1, 1]))
+        >>> two.select(torch.tensor([1])).source
+        tensor([1, 0])
+        """
+        if graphs.numel() == 0:
+            raise ValueError("an empty batch: no graphs were chosen")
+        at = {level: self.flat_index(graphs, level) for level in self._spans}
+        sizes, edges = self._spans["node"], self._spans["edge"]
+        nodes_each, edges_each = sizes[1][graphs], edges[1][graphs]
+        node_shift = starts(nodes_each) - sizes[0][graphs]
+        edge_shift = (starts(edges_each) - edges[0][graphs]).repeat_interleave(edges_each)
+        numbers = torch.arange(graphs.numel(), device=self.device)
+        by_edge = node_shift.repeat_interleave(edges_each)
+        count = int(edges_each.sum())
+
+        def take(values: Tensor | None, level: str) -> Tensor | None:
+            return None if values is None else values[at[level]]
+
+        return GraphOperators(
+            batch=numbers.repeat_interleave(nodes_each),
+            num_graphs=graphs.numel(),
+            mass=self.mass[at["node"]],
+            source=self.source[at["edge"]] + by_edge,
+            target=self.target[at["edge"]] + by_edge,
+            weight=self.weight[at["edge"]],
+            reverse=self.reverse[at["edge"]] + edge_shift,
+            # Features of edges are taken along in the operators' own order.
+            edge_position=torch.arange(count, device=self.device),
+            num_given_edges=count,
+            members=self.members[at["node"]] + node_shift.repeat_interleave(nodes_each),
+            component_sizes=self.component_sizes[at["unit"]],
+            eigenvalues=take(self.eigenvalues, "value"),
+            eigenvectors=take(self.eigenvectors, "vector"),
+            basis_counts=take(self.basis_counts, "unit"),
+            truncated=self.truncated,
+            field=take(self.field, "edge"),
+            field_norm=take(self.field_norm, "edge"),
+            field_directions=take(self.field_directions, "edge"),
+            field_others=take(self.field_others, "other"),
+            residual=None if self.residual is None else self.residual[graphs],
         )
 
     def __repr__(self) -> str:

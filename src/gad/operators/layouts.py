@@ -14,8 +14,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from gad.operators.eigenbasis import ragged_arange, starts
-from gad.operators.laplacian import reverse_edges
+from gad.operators.eigenbasis import starts
 
 # Bucket bounds grow by this factor, so padding wastes little and buckets are few.
 _GROWTH = 1.26
@@ -146,28 +145,32 @@ class JaggedField:
         return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
 
 
-def jagged(source: Tensor, target: Tensor, position: Tensor, num_nodes: int) -> Neighbours:
+def jagged(source: Tensor, degree: Tensor, reverse: Tensor, position: Tensor) -> Neighbours:
     """Lay edges sorted by (target, source), at ``position`` in a given list, out in diagonals."""
-    degree = torch.bincount(target, minlength=num_nodes)
     order = degree.argsort(descending=True, stable=True)
     rank = torch.empty_like(order)
-    rank[order] = torch.arange(num_nodes, device=order.device)
-    slot = ragged_arange(degree)
-    edges = (slot * num_nodes + rank[target]).argsort()
+    rank[order] = torch.arange(order.numel(), device=order.device)
+    ranked_degree = degree[order]
+    # counts[s] is the number of nodes of degree > s: where s falls in the descending degrees.
+    steps = torch.arange(1, int(ranked_degree[0]) + 1, device=order.device)
+    counts = order.numel() - torch.searchsorted(ranked_degree.flip(0), steps)
+    sizes = tuple(counts.tolist())
+    first = starts(degree)[order]
+    # Edges are sorted by target, so a node's s-th edge stands s places after its first.
+    edges = torch.cat([first[:n] + s for s, n in enumerate(sizes)] or [first[:0]])
     place = torch.empty_like(edges)
     place[edges] = torch.arange(edges.numel(), device=edges.device)
-    reverse = place[reverse_edges(source, target, num_nodes)[edges]]
     ranked = _is_arange(order)
     given = position[edges]
     return Neighbours(
         order=None if ranked else order,
         rank=None if ranked else rank,
-        counts=tuple(torch.bincount(slot).tolist()) if slot.numel() else (),
-        source=rank[source][edges],
-        reverse=reverse,
+        counts=sizes,
+        source=rank[source[edges]],
+        reverse=place[reverse[edges]],
         edges=edges,
         given=None if _is_arange(given) else given,
-        degree=degree[order],
+        degree=ranked_degree,
     )
 
 
