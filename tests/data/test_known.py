@@ -140,6 +140,7 @@ def test_the_fingerprint_sees_every_array_and_not_the_split():
         two_graphs(bonds=np.array([[0, 1], [0, 2], [0, 1]], np.int32)),
         two_graphs(node_ptr=np.array([0, 3, 5]), edge_ptr=np.array([0, 2, 3]), units=("D", "D")),
         two_graphs(atom_values=np.zeros((5, 1), np.float32), atom_value_names=("charge",)),
+        two_graphs(atom_values=np.ones((5, 1), np.float32), atom_value_names=("charge",)),
         graphs.select("p"),
     ]
     assert len({graphs.fingerprint, *(other.fingerprint for other in others)}) == 1 + len(others)

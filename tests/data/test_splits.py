@@ -176,13 +176,13 @@ def test_regression_is_spread_over_its_range():
 
 def test_rare_positives_of_one_task_are_spread_although_most_labels_are_missing():
     labels = np.full((1000, 3), NAN)
-    labels[:500, 0] = np.arange(500) % 2
-    labels[:, 1] = np.arange(1000) % 2
-    labels[100:200, 2] = 0
-    labels[100:120, 2] = 1  # 20 positives among 3,000 cells
+    labels[100:200, 0] = 0
+    labels[100:120, 0] = 1  # 20 positives among 3,000 cells
+    labels[:500, 1] = np.arange(500) % 2
+    labels[:, 2] = np.arange(1000) % 2
     for seed in range(10):
         split = stratified_split(range(1000), labels, seed=seed)
-        positives = [int((labels[rows, 2] == 1).sum()) for _, rows in split.parts()]
+        positives = [int((labels[rows, 0] == 1).sum()) for _, rows in split.parts()]
         assert min(positives[1:]) >= 1
         assert_partition(split, 1000)
 
@@ -225,6 +225,12 @@ def test_folds_of_single_molecules_are_equal_in_size_and_validate_on_the_next():
     assert {split.test.size for split in splits} == {10}
     for split, following in zip(splits, [*splits[1:], splits[0]], strict=True):
         np.testing.assert_array_equal(split.val, following.test)
+
+
+def test_folds_of_unequal_groups_are_as_equal_as_they_can_be():
+    scaffolds = ["benzene"] * 40 + [""] * 60
+    splits = k_fold(range(100), 5, seed=0, scaffolds=scaffolds)
+    assert sorted(split.test.size for split in splits) == [15, 15, 15, 15, 40]
 
 
 @pytest.mark.parametrize(
