@@ -252,14 +252,14 @@ def test_several_processes_give_the_same_as_one(monkeypatch, solubility):
 
 def test_toxicities_with_missing_labels(data_dir):
     with gzip.open(data_dir / "moleculenet" / "tox21.csv.gz", "rt", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))[:400]
+        rows = list(csv.DictReader(file))[:600]
     names = ["NR-AhR", "SR-ARE", "SR-MMP"]
     labels = np.array([[float(row[name] or NAN) for name in names] for row in rows])
     assert np.isnan(labels).any()
     smiles = [row["smiles"] for row in rows]
     found = fit_baselines(
-        {"train": smiles[:300], "test": smiles[300:]},
-        {"train": labels[:300], "test": labels[300:]},
+        {"train": smiles[:450], "test": smiles[450:]},
+        {"train": labels[:450], "test": labels[450:]},
         "classification",
         names,
     )
