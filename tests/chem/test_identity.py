@@ -1,0 +1,46 @@
+"""Names and scaffolds."""
+
+from __future__ import annotations
+
+import pytest
+from rdkit import Chem
+
+from gad.chem import canonical, parse, scaffold
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OCC", "CCO"),
+        ("C1=CC=CC=C1", "c1ccccc1"),
+        ("[H]O[H]", "O"),
+        ("[2H]O[2H]", "[2H]O[2H]"),
+        ("[Cl-].[Na+]", "[Cl-].[Na+]"),
+        ("OC(=O)[C@H](C)N", "C[C@H](N)C(=O)O"),
+    ],
+)
+def test_canonical(text, expected):
+    assert canonical(parse(text)) == expected
+    assert canonical(Chem.AddHs(parse(text))) == expected
+
+
+def test_stereoisomers_have_different_names():
+    for one, other in (("C[C@H](O)F", "C[C@@H](O)F"), ("F/C=C/F", "F/C=C\\F")):
+        assert canonical(parse(one)) != canonical(parse(other))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CCO", ""),
+        ("[Na+].[Cl-]", ""),
+        ("CC(=O)Oc1ccccc1C(=O)O", "c1ccccc1"),
+        ("Cn1cccc1", "c1cc[nH]c1"),
+        ("C[C@H]1CC[C@@H](C)CC1", "C1CCCCC1"),
+        ("O=C1CCCC1", "O=C1CCCC1"),
+        ("CC(C)Cc1ccc(Cc2ccncc2)cc1", "c1ccc(Cc2ccncc2)cc1"),
+    ],
+)
+def test_scaffold(text, expected):
+    assert scaffold(parse(text)) == expected
+    assert scaffold(Chem.AddHs(parse(text))) == expected
