@@ -6,6 +6,7 @@ tags, aromatic bonds as aromatic, the size of the smallest ring rather than a ch
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields
 from itertools import repeat
@@ -34,14 +35,16 @@ ATOM_FEATURES = {
     "neighbours": 7,  # 0 … 5, 6 or more
     "charge": 7,  # −3 or less … 3 or more
     "hydrogens": 5,  # 0 … 3, 4 or more, drawn or not
-    "valence": 8,  # 0 … 6, 7 or more; with neighbours and hydrogens, what hybridisation says
+    "valence": 8,  # 0 … 6, 7 or more, all bonds counted by their order
     "aromatic": 2,
     "ring": 7,  # none; smallest ring of 3 … 7, 8 or more
     "cip": 3,  # none, R, S
-    "isotope": 2,  # natural, given
-    "radical": 3,  # 0, 1, 2 or more unpaired electrons
 }
-"""Categorical features of an atom, and how many values each can take."""
+"""Categorical features of an atom, and how many values each can take.
+
+Hybridisation and unpaired electrons follow from these and the bonds' conjugation; isotopes hardly
+change a property: none is worth its time.
+"""
 
 BOND_FEATURES = {
     "type": 6,  # single, double, triple, aromatic, dative, other
@@ -67,7 +70,7 @@ def _clipped(low: int, high: int) -> Callable[[int], int]:
 
 
 _NEIGHBOURS, _CHARGE, _HYDROGENS = _clipped(0, 6), _clipped(-3, 3), _clipped(0, 4)
-_VALENCE, _RING, _ISOTOPE, _RADICAL = _clipped(0, 7), _clipped(2, 8), _clipped(0, 1), _clipped(0, 2)
+_VALENCE, _RING = _clipped(0, 7), _clipped(2, 8)
 # Marks not listed are of the last type; labels not listed (of axes, of metals) are none.
 _TYPE = defaultdict(
     lambda: 5, {"-": 0, "/": 0, "\\": 0, "=": 1, "#": 2, ":": 3, "->": 4, "<-": 4}
@@ -110,7 +113,7 @@ class Featurizer:
 
     >>> graph = Featurizer()("c1ccccc1O")
     >>> graph.atom_categories.shape, graph.bonds.shape
-    ((7, 10), (7, 2))
+    ((7, 8), (7, 2))
     >>> len(Featurizer(explicit_hydrogens=True)("c1ccccc1O").atom_values)
     13
     """
@@ -178,26 +181,27 @@ def _graph(mol: Chem.Mol) -> MoleculeGraph:
         # RDKit's newer perception leaves the labels to a function of their own.
         mol = Chem.Mol(mol)
         rdCIPLabeler.AssignCIPLabels(mol)
-    rings = mol.GetRingInfo()
     atoms = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
+    bonds = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
+    begin, end = map(Bond.GetBeginAtomIdx, bonds), map(Bond.GetEndAtomIdx, bonds)
+    ends = [k for i, j in zip(begin, end, strict=True) for k in ((i, j) if i < j else (j, i))]
+    neighbours = [0] * len(atoms)
+    for k in ends:
+        neighbours[k] += 1
+
+    rings = mol.GetRingInfo()
     numbers = bytes(map(Atom.GetAtomicNum, atoms))
     elements = numbers.translate(CATEGORY)
     atom_columns = (
         elements,
-        bytes(map(_NEIGHBOURS, map(Atom.GetDegree, atoms))),
+        bytes(map(_NEIGHBOURS, neighbours)),
         bytes(map(_CHARGE, map(Atom.GetFormalCharge, atoms))),
         bytes(map(_HYDROGENS, map(Atom.GetTotalNumHs, atoms, repeat(True)))),
         bytes(map(_VALENCE, map(Atom.GetTotalValence, atoms))),
         bytes(map(Atom.GetIsAromatic, atoms)),
         bytes(map(_RING, map(rings.MinAtomRingSize, range(len(atoms))))),
         _labels(atoms),
-        bytes(map(_ISOTOPE, map(Atom.GetIsotope, atoms))),
-        bytes(map(_RADICAL, map(Atom.GetNumRadicalElectrons, atoms))),
     )
-    bonds = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
-    begin = map(Bond.GetBeginAtomIdx, bonds)
-    end = map(Bond.GetEndAtomIdx, bonds)
-    ends = [k for i, j in zip(begin, end, strict=True) for k in ((i, j) if i < j else (j, i))]
     types = bytes(map(_TYPE, map(Bond.GetSmarts, bonds, repeat(True))))
     bond_columns = (
         types,
@@ -211,7 +215,7 @@ def _graph(mol: Chem.Mol) -> MoleculeGraph:
     return MoleculeGraph(
         atom_categories=_side_by_side(atom_columns),
         atom_values=VALUES.take(np.frombuffer(numbers, dtype=np.uint8), axis=0),
-        bonds=np.array(ends, dtype=np.int32).reshape(-1, 2),
+        bonds=np.frombuffer(array("i", ends), dtype=np.int32).reshape(-1, 2),
         bond_categories=_side_by_side(bond_columns),
         unseen=unseen,
     )
