@@ -10,6 +10,9 @@ The names below are loaded when they are first used, so ``import gad`` itself is
 
     operators = gad.build_operators(edge_index, num_nodes=9)
     model = gad.nn.GAD(...)
+
+    run = gad.train("solubility.csv", target="logS")
+    gad.load("model.gad").predict(["CCO", "c1ccccc1"])
 """
 
 from __future__ import annotations
@@ -19,25 +22,36 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gad import nn, operators
+    from gad.estimators import MoleculeClassifier, MoleculeRegressor
     from gad.operators import GraphOperators, build_operators
     from gad.pyg import AddGraphOperators
+    from gad.training.api import load
+    from gad.training.run import train
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AddGraphOperators",
     "GraphOperators",
+    "MoleculeClassifier",
+    "MoleculeRegressor",
     "__version__",
     "build_operators",
+    "load",
     "nn",
     "operators",
+    "train",
 ]
 
 # Public name → the module it lives in.
 _HOMES = {
     "AddGraphOperators": "gad.pyg",
     "GraphOperators": "gad.operators",
+    "MoleculeClassifier": "gad.estimators",
+    "MoleculeRegressor": "gad.estimators",
     "build_operators": "gad.operators",
+    "load": "gad.training.api",
+    "train": "gad.training.run",
 }
 _SUBPACKAGES = frozenset({"nn", "operators"})
 

@@ -9,7 +9,7 @@ import gzip
 import io
 import re
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from gad.data.table_base import LIMIT, Record, RecordTable, TableError, check_names, reading
 
@@ -110,7 +110,7 @@ def _rows(lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str], str |
             yield number, cells, reason
 
 
-def _closed(line: str, strict: csv.Dialect) -> list[str] | None:
+def _closed(line: str, strict: type[csv.Dialect] | Any) -> list[str] | None:
     """The cells of a line with proper quotes, which most are; the others take longer."""
     try:
         return None if "\0" in line else next(csv.reader((line,), strict))

@@ -1,0 +1,89 @@
+"""The commands, put together."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from gad import __version__
+from gad.cli.console import Outcome
+from gad.cli.draw import draw
+from gad.cli.info import info, recipes
+from gad.cli.options import examples
+from gad.cli.predict import evaluate, predict
+from gad.cli.train import train
+
+app = typer.Typer(
+    name="gad",
+    help="Graph Anisotropic Diffusion: train a network on molecules, predict with it, look at it.",
+    epilog=examples(
+        "gad train esol --out runs/esol",
+        "gad predict runs/esol/model.gad molecules.csv -o predictions.csv",
+    )
+    + "\n\nExit codes: 0 done, 1 failed, 2 wrong usage, 3 rows rejected with --strict, "
+    "130 interrupted.",
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"gad {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def gad(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", is_eager=True, callback=_version, help="Print the version and leave."
+        ),
+    ] = False,
+) -> None:
+    """Stand above the commands; the help text is the application's."""
+
+
+def _add(command: Callable[..., Outcome], panel: str, *lines: str) -> None:
+    """Register a command; a paragraph of its docstring is one line, which the terminal breaks."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    app.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(command)
+
+
+_USE, _LOOK = "Train and use a model", "Look"
+_add(
+    train,
+    _USE,
+    "gad train esol --out runs/esol",
+    "gad train measured.csv --target logS --split scaffold --out runs/logS",
+    "gad train tox.csv --target NR-AR --target NR-AhR --ensemble 5",
+    "gad train new.csv --from runs/logS/model.gad --set epochs=30 --seed 1",
+    "gad train measured.csv --target logS --out runs/logS --resume",
+)
+_add(
+    predict,
+    _USE,
+    "gad predict runs/esol/model.gad molecules.csv -o predictions.csv",
+    "gad predict model.gad library.sdf -o out.parquet --uncertainty --workers 4",
+    "gad predict model.gad library.smi -o out.tsv --resume",
+)
+_add(
+    evaluate,
+    _USE,
+    "gad evaluate runs/esol/model.gad measured.csv --target logS",
+    "gad evaluate model.gad zinc --json",
+)
+_add(info, _LOOK, "gad info runs/esol/model.gad", "gad info model.gad --json")
+_add(
+    draw,
+    _LOOK,
+    'gad draw "CC(=O)Oc1ccccc1C(=O)O" -o aspirin.svg',
+    'gad draw "c1ccccc1O" --atom 0 --time 4 --scheme spectral -o heat.png',
+)
+_add(recipes, _LOOK, "gad recipes", "gad train esol --recipe default")

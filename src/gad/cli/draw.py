@@ -1,0 +1,131 @@
+"""``gad draw``: a molecule, and heat that spreads over it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gad.cli.console import Outcome, facts
+from gad.cli.options import OUTPUT, Json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+_HEAT = "Heat"
+
+
+class SchemeKind(str, Enum):
+    """Which function of the Laplacian."""
+
+    implicit = "implicit"
+    spectral = "spectral"
+
+
+def draw(
+    smiles: Annotated[str, typer.Argument(metavar="SMILES", help="The molecule, in quotes.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="Where to draw it: .svg or .png.",
+            rich_help_panel=OUTPUT,
+        ),
+    ],
+    atom: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            metavar="I",
+            help="Where heat starts, at temperature 1; 0 is the first atom of the SMILES.",
+            rich_help_panel=_HEAT,
+        ),
+    ] = None,
+    time: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            metavar="T",
+            help="How long it spreads: about √T bonds far.",
+            rich_help_panel=_HEAT,
+        ),
+    ] = 1.0,
+    scheme: Annotated[
+        SchemeKind,
+        typer.Option(help="One implicit step, or the heat equation itself.", rich_help_panel=_HEAT),
+    ] = SchemeKind.implicit,
+    as_json: Json = False,
+) -> Outcome:
+    """Draw a molecule, or how heat spreads over it from one atom."""
+    from gad.chem import draw as draw_molecule
+    from gad.chem import parse
+    from gad.data.atomic import write_atomic
+
+    del as_json  # read by the guard, which prints
+    format_ = _format(out)
+    molecule = parse(smiles)
+    told: dict[str, Any] = {
+        "output": str(out),
+        "smiles": smiles,
+        "atoms": [a.GetSymbol() for a in molecule.GetAtoms()],
+    }
+    values, legend = None, ""
+    if atom is not None:
+        count = len(told["atoms"])
+        if atom >= count:
+            raise typer.BadParameter(f"--atom {atom}: the molecule has atoms 0 to {count - 1}")
+        values = heat(molecule, atom, time, scheme)
+        legend = f"heat from atom {atom} after time {time:g} ({scheme.value})"
+        told |= {"atom": atom, "time": time, "scheme": scheme.value, "values": values}
+    picture = draw_molecule(molecule, values=values, legend=legend, format=format_)
+    write_atomic(out, picture)
+    return Outcome(told, _shown(told))
+
+
+def heat(molecule: Any, atom: int, time: float, scheme: SchemeKind) -> list[float]:
+    """Temperatures of all atoms, a time after one of them had 1 and the others 0."""
+    import torch
+
+    import gad
+    from gad.chem import Featurizer
+    from gad.nn import ImplicitDiffusion, SpectralDiffusion
+
+    bonds = torch.from_numpy(Featurizer()(molecule).bonds).to(torch.int64)
+    count = molecule.GetNumAtoms()
+    operators = gad.build_operators(torch.cat([bonds, bonds.flip(1)]).t(), count)
+    kinds = {SchemeKind.implicit: ImplicitDiffusion, SchemeKind.spectral: SpectralDiffusion}
+    start = torch.zeros(count, 1)
+    start[atom] = 1
+    with torch.no_grad():
+        spread: list[float] = kinds[scheme](1, times=[time])(start, operators).flatten().tolist()
+    return spread
+
+
+def _format(path: Path) -> Literal["svg", "png"]:
+    match path.suffix.lower():
+        case ".svg":
+            return "svg"
+        case ".png":
+            return "png"
+    raise typer.BadParameter(f"{path}: a drawing is .svg or .png")
+
+
+def _shown(told: dict[str, Any]) -> RenderableType:
+    """The temperatures, atom by atom, and where the picture is."""
+    from rich.console import Group
+    from rich.table import Table
+
+    written = facts({"written": told["output"]})
+    if "values" not in told:
+        return written
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    grid.add_column("atom", justify="right")
+    grid.add_column("")
+    grid.add_column("temperature", justify="right")
+    for number, (symbol, value) in enumerate(zip(told["atoms"], told["values"], strict=True)):
+        grid.add_row(str(number), symbol, f"{value:.4f}")
+    return Group(grid, "", written)

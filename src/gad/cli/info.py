@@ -1,0 +1,85 @@
+"""``gad info`` and ``gad recipes``: what a model, and what a recipe, says of itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gad.cli.console import Outcome, facts
+from gad.cli.options import Json, Model
+
+
+def info(model: Model, as_json: Json = False) -> Outcome:
+    """Show what a model predicts, how well, and how it was made."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from gad.training.model_file import load_model, read_card
+    from gad.training.report import terminal_summary
+
+    del as_json  # read by the guard, which prints
+    load_model(model)  # refuses a file whose card and weights do not fit
+    card = read_card(model)
+    task, notes = card["task"], card["notes"]
+    named = [
+        f"{name} ({unit})" if unit else name
+        for name, unit in zip(task["names"], task["units"], strict=True)
+    ]
+    summary = {**notes, "task": task["kind"], "targets": task["names"], "units": task["units"]}
+    shown = Group(
+        Text(f"{model}: {task['kind']} of {', '.join(named)}", style="bold"),
+        "",
+        terminal_summary(summary),
+        "",
+        facts(_facts(card, notes)),
+    )
+    return Outcome({"path": str(model), **card}, shown)
+
+
+def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The rest of the card, as names and values."""
+    rows, data = notes.get("rows", {}), notes.get("data", {})
+    uncertainty = notes.get("uncertainty") or {}
+    members = card["members"]
+    return {
+        "data": data.get("title"),
+        "rows": _rows(rows) if rows else None,
+        "data SHA-256": data.get("fingerprint"),
+        "needs columns": ", ".join(card["features"]) or None,
+        "parameters": f"{card['parameters']:,}" + (f" × {members} models" if members > 1 else ""),
+        "interval": _listed({name: f"± {q:.4g}" for name, q in uncertainty["q"].items()})
+        if uncertainty.get("q")
+        else None,
+        "recipe": _listed(card["recipe"], "=", ", "),
+        "versions": _listed(notes.get("versions") or {}),
+        "commit": notes.get("commit"),
+        "file format": card["format"],
+    }
+
+
+def _rows(rows: Mapping[str, int]) -> str:
+    from gad.training.verdict import PARTS
+
+    parts = [f"{rows[part]:,} {name}" for part, name in PARTS.items() if part in rows]
+    return f"{rows['used']:,} of {rows['read']:,} used: {', '.join(reversed(parts))}"
+
+
+def _listed(values: Mapping[str, Any], between: str = " ", after: str = ", ") -> str:
+    def text(value: Any) -> str:
+        return "+".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+    return after.join(f"{key}{between}{text(value)}" for key, value in values.items())
+
+
+def recipes(as_json: Json = False) -> Outcome:
+    """List the recipes that come with the package."""
+    from gad.training.recipe import Recipe, load_recipe, recipe_names
+
+    del as_json
+    usual = Recipe().to_dict()
+    found = {
+        name: {k: v for k, v in load_recipe(name).to_dict().items() if v != usual[k]}
+        for name in recipe_names()
+    }
+    shown = facts({name: _listed(own, "=") or "the defaults" for name, own in found.items()})
+    return Outcome({"recipes": {n: load_recipe(n).to_dict() for n in found}}, shown)

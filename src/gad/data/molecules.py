@@ -1,0 +1,263 @@
+"""From SMILES to a packed set of molecules with their operators, once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gad.chem.descriptors import QUICK_DESCRIPTOR_NAMES, quick_descriptors
+from gad.chem.featurize import Featurizer, MoleculeError, MoleculeGraph, parse, parse_block
+from gad.operators import GraphOperators, build_operators
+from gad.operators.walks import return_probabilities
+
+# Changes whenever the same settings would give other numbers, so that no old cache is read.
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How molecules are turned into graphs; stored with a model, so prediction needs no flags.
+
+    Attributes:
+        featurizer: atoms and bonds to features.
+        k: eigenpairs to keep of each molecule, None for all.
+        random_walk: append return probabilities of so many steps to the atom values.
+        descriptors: give the head a few cheap descriptors of the whole molecule.
+    """
+
+    featurizer: Featurizer
+    k: int | None = None
+    random_walk: int = 0
+    descriptors: bool = False
+
+    @property
+    def atom_values(self) -> int:
+        """The number of real values of an atom."""
+        return self.featurizer.atom_values + self.random_walk
+
+    @property
+    def graph_values(self) -> int:
+        """The number of values of a whole molecule."""
+        return len(QUICK_DESCRIPTOR_NAMES) if self.descriptors else 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        settings = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**settings, "featurizer": self.featurizer.to_dict()}
+
+    @staticmethod
+    def from_dict(settings: dict[str, Any]) -> Preparation:
+        """Read back :meth:`to_dict`."""
+        known = {f.name for f in fields(Preparation)}
+        if unknown := set(settings) - known:
+            raise ValueError(f"unknown preparation settings: {', '.join(sorted(unknown))}")
+        return Preparation(
+            **{**settings, "featurizer": Featurizer.from_dict(settings["featurizer"])}
+        )
+
+    def fingerprint(self, molecules: Sequence[str]) -> str:
+        """One name for these settings on these molecules."""
+        digest = hashlib.sha256(json.dumps([_VERSION, self.to_dict()], sort_keys=True).encode())
+        for text in molecules:
+            digest.update(text.encode("utf-8", "surrogatepass"))
+            digest.update(b"\x00")
+        return digest.hexdigest()
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """What a model is given: G molecules with N atoms and E directed bonds in all."""
+
+    atoms: Tensor
+    atom_values: Tensor
+    bonds: Tensor
+    graph_values: Tensor
+    operators: GraphOperators
+
+    def inputs(self) -> dict[str, Any]:
+        """The arguments of :meth:`gad.nn.GAD.forward`."""
+        return {
+            "x": (self.atoms, self.atom_values),
+            "operators": self.operators,
+            "edge_attr": self.bonds,
+            "graph_attr": self.graph_values if self.graph_values.shape[1] else None,
+        }
+
+    def to(self, device: torch.device | str) -> Batch:
+        """Move to another device."""
+        return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(Batch)})
+
+
+@dataclass(frozen=True, eq=False)
+class PackedMolecules:
+    """A packed set of G molecules; batches are slices of it.
+
+    Attributes:
+        atoms, atom_values: uint8 [N, F] and float32 [N, V] features of all atoms.
+        bonds: uint8 [E, F'] features of all directed bonds, in the operators' order.
+        graph_values: float32 [G, D] features of whole molecules.
+        operators: of all molecules.
+        rows: int64 [G], where each molecule stood in what it was made from.
+        rejects: row → why it could not be used.
+        unseen: row → elements the featuriser does not know by name.
+    """
+
+    atoms: Tensor
+    atom_values: Tensor
+    bonds: Tensor
+    graph_values: Tensor
+    operators: GraphOperators
+    rows: Tensor
+    rejects: dict[int, str]
+    unseen: dict[int, tuple[str, ...]]
+
+    def __len__(self) -> int:
+        return self.rows.numel()
+
+    def batch(self, graphs: Tensor) -> Batch:
+        """The chosen molecules (int64 numbers), in the order given."""
+        nodes = self.operators.flat_index(graphs, "node")
+        edges = self.operators.flat_index(graphs, "edge")
+        return Batch(
+            self.atoms[nodes],
+            self.atom_values[nodes],
+            self.bonds[edges],
+            self.graph_values[graphs],
+            self.operators.select(graphs),
+        )
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
+        """All molecules, similar sizes together: (numbers [b], batch)."""
+        by_size = self.operators.graph_sizes.argsort(stable=True)
+        for graphs in torch.split(by_size, size):
+            yield graphs, self.batch(graphs)
+
+    @staticmethod
+    def concatenate(parts: Sequence[PackedMolecules]) -> PackedMolecules:
+        """Several sets as one; rows must not overlap."""
+        if len(parts) == 1:
+            return parts[0]
+        return PackedMolecules(
+            atoms=torch.cat([p.atoms for p in parts]),
+            atom_values=torch.cat([p.atom_values for p in parts]),
+            bonds=torch.cat([p.bonds for p in parts]),
+            graph_values=torch.cat([p.graph_values for p in parts]),
+            operators=GraphOperators.concatenate([p.operators for p in parts]),
+            rows=torch.cat([p.rows for p in parts]),
+            rejects={row: why for p in parts for row, why in p.rejects.items()},
+            unseen={row: names for p in parts for row, names in p.unseen.items()},
+        )
+
+
+class NoMoleculesError(ValueError):
+    """Not one row could be used; ``rejects`` says why for each."""
+
+    def __init__(self, rejects: dict[int, str]) -> None:
+        first = next(iter(rejects.items()), None)
+        reason = f"; row {first[0] + 1}: {first[1]}" if first else ""
+        super().__init__(f"none of the {len(rejects)} molecules can be used{reason}")
+        self.rejects = rejects
+
+
+def read_molecules(
+    molecules: Sequence[str], preparation: Preparation, *, blocks: bool = False, first_row: int = 0
+) -> PackedMolecules:
+    """Featurise molecules and work out their operators.
+
+    Args:
+        molecules: SMILES, or mol blocks with ``blocks``.
+        preparation: the settings.
+        blocks: whether the texts are mol blocks.
+        first_row: the row of the first molecule.
+
+    Raises:
+        NoMoleculesError: if none can be used. One that cannot goes to ``rejects``.
+    """
+    graphs: list[MoleculeGraph] = []
+    descriptors: list[Any] = []
+    rows: list[int] = []
+    rejects: dict[int, str] = {}
+    unseen: dict[int, tuple[str, ...]] = {}
+    read = parse_block if blocks else parse
+    for row, text in enumerate(molecules, start=first_row):
+        try:
+            molecule = read(text)
+            graph = preparation.featurizer(molecule)
+            if preparation.descriptors:
+                descriptors.append(quick_descriptors(molecule))
+        except MoleculeError as error:
+            rejects[row] = str(error)
+            continue
+        graphs.append(graph)
+        rows.append(row)
+        if graph.unseen:
+            unseen[row] = graph.unseen
+    if not graphs:
+        raise NoMoleculesError(rejects)
+    packed = pack(graphs, preparation)
+    values = torch.zeros(len(graphs), preparation.graph_values)
+    if preparation.descriptors:
+        values = torch.from_numpy(np.stack(descriptors).astype(np.float32))
+    return replace(
+        packed, graph_values=values, rows=torch.tensor(rows), rejects=rejects, unseen=unseen
+    )
+
+
+def pack(graphs: Sequence[MoleculeGraph], preparation: Preparation) -> PackedMolecules:
+    """Put molecules one after the other and work out their operators together."""
+    sizes = torch.tensor([g.atom_categories.shape[0] for g in graphs])
+    bonds_each = torch.tensor([g.bonds.shape[0] for g in graphs])
+    start = (sizes.cumsum(0) - sizes).repeat_interleave(bonds_each)
+    bond = torch.from_numpy(np.concatenate([g.bonds for g in graphs])).to(torch.int64)
+    bond = bond + start[:, None]
+    categories = torch.from_numpy(np.concatenate([g.bond_categories for g in graphs]))
+    values = torch.from_numpy(np.concatenate([g.atom_values for g in graphs]))
+    return pack_arrays(
+        sizes=sizes,
+        bonds=bond,
+        atoms=torch.from_numpy(np.concatenate([g.atom_categories for g in graphs])),
+        atom_values=values,
+        bond_categories=categories,
+        k=preparation.k,
+        random_walk=preparation.random_walk,
+    )
+
+
+def pack_arrays(
+    *,
+    sizes: Tensor,
+    bonds: Tensor,
+    atoms: Tensor,
+    atom_values: Tensor,
+    bond_categories: Tensor,
+    k: int | None = None,
+    random_walk: int = 0,
+) -> PackedMolecules:
+    """A packed set from flat arrays: sizes [G], bonds once [b, 2] (global atoms), features."""
+    batch = torch.arange(sizes.numel()).repeat_interleave(sizes)
+    edge_index = torch.cat([bonds, bonds.flip(1)]).t()
+    whole = k if not random_walk else None
+    operators = build_operators(edge_index, int(sizes.sum()), batch=batch, k=whole)
+    if random_walk:
+        atom_values = torch.cat([atom_values, return_probabilities(operators, random_walk)], dim=1)
+        if k is not None:
+            operators = build_operators(edge_index, int(sizes.sum()), batch=batch, k=k)
+    directed = torch.cat([bond_categories, bond_categories])[operators.edge_position]
+    operators = replace(operators, edge_position=torch.arange(operators.num_edges), _cache={})
+    return PackedMolecules(
+        atoms=atoms,
+        atom_values=atom_values.to(torch.float32),
+        bonds=directed,
+        graph_values=torch.zeros(sizes.numel(), 0),
+        operators=operators,
+        rows=torch.arange(sizes.numel()),
+        rejects={},
+        unseen={},
+    )

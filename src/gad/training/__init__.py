@@ -1,0 +1,1 @@
+"""Training: recipes, fitting, the model file, prediction."""

@@ -1,0 +1,375 @@
+"""Fitting one model with Lightning: optimiser, schedules, averaging, selection, resuming.
+
+Everything random derives from (seed, epoch, step), and everything that changes while training is in
+the checkpoint, so a run that was killed goes on to the very same weights.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import math
+import os
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import Callback
+from torch import Tensor
+
+from gad.data.molecules import Batch
+from gad.nn import GAD, decay_groups
+from gad.training.batches import Batches, Labelled, mix
+from gad.training.recipe import Recipe
+from gad.training.task import Task
+
+# Seconds between checkpoints: what a killed run loses at most.
+CHECKPOINT_SECONDS = float(os.environ.get("GAD_CHECKPOINT_SECONDS", "30"))
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Lightning's own flags: on what to train."""
+
+    accelerator: str = "auto"
+    devices: str | int = "auto"
+    strategy: str = "auto"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model with its curve: one row an epoch."""
+
+    model: GAD
+    curve: list[dict[str, float]]
+    best_epoch: int
+    best_loss: float
+    seconds: float
+
+
+class _Module(L.LightningModule):
+    """The model with its loss, optimiser and schedule."""
+
+    def __init__(self, model: GAD, recipe: Recipe, task: Task, data: Labelled, rows: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.average = copy.deepcopy(model).requires_grad_(False) if recipe.ema else None
+        self.recipe, self.task, self.data, self.rows = recipe, task, data, rows
+        self.train_loss, self.val_loss = [0.0, 0.0], [0.0, 0.0]
+        self.plateau: torch.optim.lr_scheduler.ReduceLROnPlateau | None = None
+        self._plateau_state: dict[str, Any] | None = None
+
+    @property
+    def evaluated(self) -> GAD:
+        """The model that validation judges and that is kept: the average, if there is one."""
+        return self.model if self.average is None else self.average
+
+    def train_dataloader(self) -> Batches:
+        return self._batches("train", self.recipe.batch_size, self.recipe.seed)
+
+    def val_dataloader(self) -> Batches:
+        return self._batches("val", 4 * self.recipe.batch_size, None)
+
+    def _batches(self, part: str, size: int, seed: int | None) -> Batches:
+        rank, world = self.trainer.global_rank, self.trainer.world_size
+        return Batches(self.data, self.rows[part], size, seed=seed, rank=rank, world=world)
+
+    def transfer_batch_to_device(
+        self, batch: tuple[Batch, Tensor, Tensor], device: torch.device, dataloader_idx: int
+    ) -> tuple[Batch, Tensor, Tensor]:
+        del dataloader_idx
+        molecules, targets, weights = batch
+        if device.type == "cpu":
+            return batch
+        return molecules.to(device), targets.to(device), weights.to(device)
+
+    def on_train_epoch_start(self) -> None:
+        self.train_loss = [0.0, 0.0]
+        loader = self.trainer.train_dataloader
+        assert isinstance(loader, Batches)
+        loader.set_epoch(self.current_epoch)
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        checkpoint["train_loss"] = list(self.train_loss)
+        checkpoint["plateau"] = self.plateau.state_dict() if self.plateau else None
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        self.train_loss = list(checkpoint["train_loss"])
+        self._plateau_state = checkpoint["plateau"]
+
+    def on_fit_start(self) -> None:
+        if self.plateau is not None and self._plateau_state is not None:
+            self.plateau.load_state_dict(self._plateau_state)
+
+    def training_step(self, batch: tuple[Batch, Tensor, Tensor], batch_idx: int) -> Tensor | None:
+        molecules, targets, weights = batch
+        if self.recipe.dropout:
+            torch.manual_seed(mix(self.recipe.seed, self.current_epoch, batch_idx, 1))
+        loss, weight = self.task.losses(self.model(**molecules.inputs()), targets, weights)
+        if float(weight) == 0:
+            return None
+        self.train_loss[0] += float(loss.detach())
+        self.train_loss[1] += float(weight)
+        mean = loss / weight
+        if not math.isfinite(float(mean.detach())):
+            raise FloatingPointError(
+                f"the loss is not finite in epoch {self.current_epoch}: "
+                "try a smaller learning_rate, or clip"
+            )
+        return mean
+
+    def optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        super().optimizer_step(*args, **kwargs)
+        if self.average is not None:
+            self._move_average(self.average)
+
+    def _move_average(self, average: GAD) -> None:
+        """The running average of the weights, quick to follow at first."""
+        decay = min(self.recipe.ema, (1 + self.global_step) / (10 + self.global_step))
+        pairs = zip(average.state_dict().values(), self.model.state_dict().values(), strict=True)
+        for kept, new in pairs:
+            if kept.is_floating_point():
+                kept.lerp_(new, 1 - decay)
+            else:
+                kept.copy_(new)
+
+    def on_validation_epoch_start(self) -> None:
+        self.val_loss = [0.0, 0.0]
+
+    def validation_step(self, batch: tuple[Batch, Tensor, Tensor], batch_idx: int) -> None:
+        del batch_idx
+        molecules, targets, weights = batch
+        outputs = self.evaluated(**molecules.inputs())
+        loss, weight = self.task.losses(outputs, targets, weights)
+        self.val_loss[0] += float(loss)
+        self.val_loss[1] += float(weight)
+
+    def on_validation_epoch_end(self) -> None:
+        if self.trainer.world_size > 1:
+            sums: Any = self.all_gather(torch.tensor(self.val_loss, device=self.device))
+            self.val_loss = sums.sum(0).tolist()
+        total, weight = self.val_loss
+        self.log("val_loss", total / weight if weight else math.nan, logger=False)
+
+    def configure_optimizers(self) -> Any:
+        recipe = self.recipe
+        groups = decay_groups(self.model, recipe.weight_decay)
+        optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate)
+        if recipe.schedule == "plateau":
+            # Stepped by the keeper and not by Lightning, which does so only after the moment at
+            # which an epoch's checkpoint is written.
+            self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+                optimiser,
+                factor=recipe.plateau_factor,
+                patience=recipe.plateau_patience,
+                threshold=recipe.plateau_threshold,
+            )
+            return optimiser
+        rate = _rate(recipe, max(1, len(self.train_dataloader())))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+        return {
+            "optimizer": optimiser,
+            "lr_scheduler": {"scheduler": schedule, "interval": "step"},
+        }
+
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        recipe = self.recipe
+        if recipe.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        if recipe.schedule == "plateau" and self.current_epoch < recipe.warmup:
+            step = self.global_step + 1
+            whole = recipe.warmup * max(1, self.trainer.num_training_batches)
+            for group in optimizer.param_groups:
+                group["lr"] = recipe.learning_rate * min(1.0, step / whole)
+
+
+def _rate(recipe: Recipe, steps: int) -> Callable[[int], float]:
+    """The learning rate of a step as a share of the highest: a rise, then a cosine or nothing."""
+    rise, whole = recipe.warmup * steps, recipe.epochs * steps
+
+    def share(step: int) -> float:
+        if step < rise:
+            return (step + 1) / rise
+        if recipe.schedule == "constant":
+            return 1.0
+        return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1, whole - rise))))
+
+    return share
+
+
+class _Keeper(Callback):
+    """Keeps the curve and the best weights, stops the run, and writes checkpoints."""
+
+    def __init__(
+        self, path: Path | None, recipe: Recipe, report: Callable[[dict[str, float]], None] | None
+    ) -> None:
+        self.path, self.recipe, self.report = path, recipe, report
+        self.curve: list[dict[str, float]] = []
+        self.best: dict[str, Tensor] = {}
+        self.best_loss, self.best_epoch = math.inf, -1
+        self.seconds = 0.0
+        self.stopped = False
+        self._saved = self._clock = time.monotonic()
+
+    def state_dict(self) -> dict[str, Any]:
+        self._tick()
+        keys = ("curve", "best", "best_loss", "best_epoch", "seconds", "stopped")
+        return {key: getattr(self, key) for key in keys}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for key, value in state_dict.items():
+            setattr(self, key, value)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        self.seconds += now - self._clock
+        self._clock = now
+
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        del trainer, pl_module
+        self._saved = self._clock = time.monotonic()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any,
+        batch_idx: int,
+    ) -> None:  # fmt: skip
+        del pl_module, outputs, batch
+        # After an epoch's last batch validation is due, and the epoch's end saves it all.
+        inside = batch_idx + 1 < trainer.num_training_batches
+        if inside and time.monotonic() - self._saved >= CHECKPOINT_SECONDS:
+            self.save(trainer)
+
+    def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        assert isinstance(pl_module, _Module)
+        module = pl_module
+        self._tick()
+        total, weight = module.train_loss
+        val = float(trainer.callback_metrics["val_loss"])
+        rate = float(trainer.optimizers[0].param_groups[0]["lr"])
+        row = {
+            "epoch": float(trainer.current_epoch),
+            "train_loss": total / weight if weight else math.nan,
+            "val_loss": val,
+            "lr": rate,
+            "seconds": self.seconds,
+        }
+        for layer, diffusion in enumerate(module.evaluated.diffusions()):
+            times = diffusion.times.detach()
+            row[f"time_min_{layer}"] = float(times.min())
+            row[f"time_median_{layer}"] = float(times.median())
+            row[f"time_max_{layer}"] = float(times.max())
+        self.curve.append(row)
+        if val < self.best_loss or not self.best:
+            self.best_loss, self.best_epoch = val, trainer.current_epoch
+            self.best = {k: v.cpu().clone() for k, v in module.evaluated.state_dict().items()}
+        if module.plateau is not None:
+            module.plateau.step(val)
+        self.stopped = self._is_over(trainer)
+        trainer.should_stop = self.stopped
+        if self.stopped or time.monotonic() - self._saved >= CHECKPOINT_SECONDS:
+            self.save(trainer)
+        if self.report is not None:
+            self.report(row)
+
+    def _is_over(self, trainer: L.Trainer) -> bool:
+        """Whether patience is exhausted or the plateau schedule has come to its end."""
+        rate = float(trainer.optimizers[0].param_groups[0]["lr"])
+        waited = trainer.current_epoch - self.best_epoch
+        return bool(self.recipe.patience and waited >= self.recipe.patience) or (
+            self.recipe.schedule == "plateau" and rate < self.recipe.minimum_rate
+        )
+
+    def save(self, trainer: L.Trainer) -> None:
+        """Write a checkpoint beside its place and move it there whole."""
+        if self.path is None:
+            return
+        temporary = self.path.with_name(f".{self.path.name}.tmp")
+        trainer.save_checkpoint(temporary)
+        if trainer.is_global_zero:
+            temporary.replace(self.path)
+        self._saved = time.monotonic()
+
+
+def fit(
+    model: GAD,
+    recipe: Recipe,
+    task: Task,
+    data: Labelled,
+    rows: dict[str, Tensor],
+    *,
+    checkpoint: Path | None = None,
+    resume: bool = False,
+    hardware: Hardware | None = None,
+    report: Callable[[dict[str, float]], None] | None = None,
+    logger: Any = None,
+) -> Fitted:
+    """Train a model and return it with the weights of its best validation epoch.
+
+    Args:
+        model: to train, in place.
+        recipe: how.
+        task: what.
+        data: all labelled molecules.
+        rows: which of them are "train" and "val".
+        checkpoint: where the state is kept against interruption.
+        resume: go on from the checkpoint if there is one.
+        hardware: Lightning's flags.
+        report: called with the row of the curve after each epoch.
+        logger: a Lightning logger, if any.
+    """
+    hardware = hardware or Hardware()
+    keeper = _Keeper(checkpoint, recipe, report)
+    module = _Module(model, recipe, task, data, rows)
+    with _quiet_lightning():
+        trainer = L.Trainer(
+            accelerator=hardware.accelerator,
+            devices=hardware.devices,
+            strategy=hardware.strategy,
+            max_epochs=recipe.epochs,
+            callbacks=[keeper],
+            logger=logger or False,
+            enable_checkpointing=False,
+            enable_progress_bar=False,
+            enable_model_summary=False,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            inference_mode=False,
+        )
+        known = checkpoint if resume and checkpoint is not None and checkpoint.exists() else None
+        if known is None or not _was_over(known, keeper):
+            trainer.fit(module, ckpt_path=known, weights_only=False)
+    best = module.evaluated
+    best.load_state_dict(keeper.best)
+    best.eval()
+    return Fitted(best, keeper.curve, keeper.best_epoch, keeper.best_loss, keeper.seconds)
+
+
+def _was_over(checkpoint: Path, keeper: _Keeper) -> bool:
+    """Whether the run had stopped by itself when it was cut off; if so, the keeper has it all."""
+    callbacks = torch.load(checkpoint, weights_only=False)["callbacks"]
+    keeper.load_state_dict(callbacks[keeper.state_key])
+    return keeper.stopped
+
+
+@contextmanager
+def _quiet_lightning() -> Iterator[None]:
+    """Lightning speaks to its own users; ours have a progress bar."""
+    loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "lightning.fabric")]
+    levels = [log.level for log in loggers]
+    for log in loggers:
+        log.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="lightning")
+            warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+            warnings.filterwarnings("ignore", message=".*LeafSpec.*")
+            yield
+    finally:
+        for log, level in zip(loggers, levels, strict=True):
+            log.setLevel(level)
