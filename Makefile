@@ -1,5 +1,5 @@
 # Everything runs in .venv, which is made on first use; only Python >= 3.10, pip and make are needed.
-#     make run      a first diffusion        make test     all checks        make help     the rest
+#     make run      train and predict        make test     all checks        make help     the rest
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -18,8 +18,8 @@ endif
 WORKERS ?= 2
 export OMP_NUM_THREADS ?= 1
 
-# What `make run` shows.
-DEMO := $(BIN)/python examples/first_diffusion.py
+# Where `make run` leaves its run.
+DEMO := demo
 
 .DEFAULT_GOAL := help
 .PHONY: help run test lint types contract tests bench format install clean
@@ -27,8 +27,13 @@ DEMO := $(BIN)/python examples/first_diffusion.py
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
 
-run: $(STAMP) ## a first look at what the package does
-	$(DEMO)
+run: $(STAMP) ## train on measured solubilities, evaluate, predict; a report at the end
+	rm -rf $(DEMO)
+	$(BIN)/gad train esol --out $(DEMO)
+	$(BIN)/gad predict $(DEMO)/model.gad examples/molecules.csv -o $(DEMO)/predictions.csv --uncertainty
+	$(BIN)/gad draw "CC(=O)Oc1ccccc1C(=O)O" --atom 1 --time 5 -o $(DEMO)/heat.svg
+	@cat $(DEMO)/predictions.csv
+	@echo "The report: $(DEMO)/report.html   A unit of heat on aspirin: $(DEMO)/heat.svg"
 
 test: lint types contract tests ## every check, as in continuous integration
 
@@ -63,5 +68,5 @@ $(STAMP): pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## remove the environment and every cache
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) $(DEMO) build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -106,7 +106,7 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
         self.classes_ = np.unique(y)
         if len(self.classes_) != 2:
             raise ValueError(f"a binary classifier needs two classes, not {len(self.classes_)}")
-        return (y == self.classes_[1]).astype(np.float64)
+        return np.asarray(y == self.classes_[1], dtype=np.float64)
 
     def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
         """Probabilities of the two classes [n, 2]; NaN for a SMILES that cannot be used."""
