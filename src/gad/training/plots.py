@@ -192,8 +192,8 @@ def reach(layers: Sequence[Sequence[float]]) -> str:
             continue
         low, median, high = (x_scale(v) for v in np.quantile(row, (0.25, 0.5, 0.75)))
         for channel, value in enumerate(row):
-            # Multiples of the golden section spread evenly, and alike on every run.
-            y = round(middle + ((channel * 0.618034) % 1 - 0.5) * lane * 0.62, 1)
+            # Multiples of an irrational number spread evenly, and alike on every run.
+            y = round(middle + ((channel * 0.7548777) % 1 - 0.5) * lane * 0.62, 1)
             hint = f"layer {k + 1}, channel {channel + 1}: {number(value)} bonds"
             parts.append(_dot("a dot", x_scale(value), y, 3, hint))
         parts.append(
