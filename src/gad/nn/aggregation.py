@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -17,6 +19,7 @@ from gad.nn.neighbourhood import (
     reduce_slots,
 )
 from gad.operators import GraphOperators
+from gad.operators.layouts import Neighbours
 
 SCALERS = ("identity", "amplification", "attenuation")
 
@@ -116,32 +119,53 @@ class DirectionalAggregation(nn.Module):
         z = columns if self.dx_centre == "node" else None
         reduce = reduce_slots if slots else reduce_plain
         aggregates = reduce(p, q, e, z, operators, self.aggregators, self.towers)
-        degree = layout.degree if slots else operators.degree
-        y = self._mix(tower_columns, aggregates.flatten(1, 2), degree)
+        aggregates = aggregates.flatten(1, 2)
+        own = torch.baddbmm(self.mix_bias.view(self.towers, -1, 1), self.own_weight, tower_columns)
+        if slots:
+            y = own + self._mix_by_degree(aggregates, layout)
+        else:
+            y = own + self._mix(aggregates, operators.degree)
         return rearrange(y.view_as(columns), rank, order).t()
 
-    def _mix(self, own: Tensor, aggregates: Tensor, degree: Tensor) -> Tensor:
-        """Σ_s s(d) W_s a + W h + b in every tower: [T, C/T, N].
+    def _mix(self, aggregates: Tensor, degree: Tensor) -> Tensor:
+        """Σ_s s(d) W_s a in every tower: [T, C/T, N].
 
         Scaling commutes with the linear map, so the unscaled aggregates are multiplied once by all
         scalers' weights and the results, not the inputs, are scaled.
         """
-        y = torch.baddbmm(self.mix_bias.view(self.towers, -1, 1), self.own_weight, own)
         mixed = torch.bmm(self.mix_weight, aggregates)
         if self.scalers == ("identity",):
-            return y + mixed
+            return mixed
         mixed = mixed.view(self.towers, len(self.scalers), -1, mixed.shape[-1])
-        return y + (mixed * self._scales(degree).to(mixed.dtype)).sum(1)
+        scaled: Tensor = (mixed * self._scales(degree).to(mixed.dtype)[:, None]).sum(1)
+        return scaled
+
+    def _mix_by_degree(self, aggregates: Tensor, layout: Neighbours) -> Tensor:
+        """The same where nodes stand by degree: one product with Σ_s s(d) W_s for each degree d."""
+        if self.scalers == ("identity",):
+            return torch.bmm(self.mix_weight, aggregates)
+        highest = len(layout.counts)
+        degrees = torch.arange(highest + 1, device=aggregates.device)
+        weight = self.mix_weight.view(self.towers, len(self.scalers), -1, aggregates.shape[1])
+        scales = self._scales(degrees).to(weight.dtype)
+        weights = torch.einsum("sd,tsok->dtok", scales, weight)
+        ends = (*reversed(layout.counts), aggregates.shape[2])
+        bounds = [
+            (d, a, b)
+            for d, (a, b) in zip(range(highest, -1, -1), pairwise((0, *ends)), strict=True)
+        ]
+        result: Tensor = _ProductByGroup.apply(weights, aggregates, bounds)  # type: ignore[no-untyped-call]
+        return result
 
     def _scales(self, degree: Tensor) -> Tensor:
-        """The scalers of each node [S, 1, N]."""
+        """The scalers of each degree [S, …]."""
         d = degree.to(self.delta.dtype)
         values = {
             "identity": torch.ones_like(d),
             "amplification": torch.log(d + 1) / self.delta,
             "attenuation": self.delta / torch.log(d.clamp_min(1) + 1),
         }
-        return torch.stack([values[name] for name in self.scalers])[:, None]
+        return torch.stack([values[name] for name in self.scalers])
 
     def _check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
         if h.dim() != 2 or h.shape != (operators.num_nodes, self.channels):
@@ -172,6 +196,29 @@ class DirectionalAggregation(nn.Module):
             f"{self.channels}, aggregators={self.aggregators}, scalers={self.scalers}, "
             f"towers={self.towers}, edge_channels={self.edge_channels}"
         )
+
+
+class _ProductByGroup(torch.autograd.Function):
+    """y = W_g x on columns a to b, for every group (g, a, b): W [G, T, O, K], x [T, K, N]."""
+
+    @staticmethod
+    def forward(ctx: Any, weights: Tensor, x: Tensor, bounds: list[tuple[int, int, int]]) -> Tensor:
+        ctx.save_for_backward(weights, x)
+        ctx.bounds = [(g, a, b) for g, a, b in bounds if b > a]
+        y = x.new_empty(x.shape[0], weights.shape[2], x.shape[2])
+        for g, a, b in ctx.bounds:
+            y[..., a:b] = torch.bmm(weights[g], x[..., a:b])
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        weights, x = ctx.saved_tensors
+        grad_x, grad_weights = torch.empty_like(x), torch.zeros_like(weights)
+        for g, a, b in ctx.bounds:
+            grad_x[..., a:b] = torch.bmm(weights[g].transpose(1, 2), grad[..., a:b])
+            torch.bmm(grad[..., a:b], x[..., a:b].transpose(1, 2), out=grad_weights[g])
+        return grad_weights, grad_x, None
 
 
 def _check_names(kind: str, names: Sequence[str], known: Sequence[str]) -> None:

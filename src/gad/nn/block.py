@@ -88,13 +88,14 @@ class GADBlock(nn.Module):
         f = self.filters(h, operators, edge_attr)
         y = f if self.combine is None else _pair(self.combine, h, f)
         y = F.dropout(y, self.dropout, self.training)
-        return x + y if self.residual else y
+        # y first: a sum has the memory layout of its first term, and y's is column-major.
+        return y + x if self.residual else y
 
     def filters(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> Tensor:
         """The anisotropic part: aggregation, norms, and the map across towers."""
         f: Tensor = self.aggregation(h, operators, edge_attr)
         if self.graph_norm:
-            f = f * operators.graph_sizes.to(f.dtype).rsqrt()[operators.batch, None]
+            f = f * operators.inverse_root_size.to(f.dtype)[:, None]
         if self.norm is not None:
             f = self.norm(f)
         return F.leaky_relu(self.across_towers(f), _SLOPE)

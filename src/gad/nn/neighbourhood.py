@@ -122,12 +122,12 @@ class _Gradients:
         grad = torch.empty_like(like)
         for n, a, b in slots.runs:
             run = grad[..., a:b]
-            if self.shared is None:
-                run.zero_()
-            else:
-                run.copy_(self.shared[..., :n])
+            base = run.zero_() if self.shared is None else self.shared[..., :n]
             for weight, coefficient in self.weighted:
-                run.addcmul_(coefficient[..., :n], weight[a:b])
+                torch.addcmul(base, coefficient[..., :n], weight[a:b], out=run)
+                base = run
+            if base is not run:
+                run.copy_(base)
         for add in self.late:
             add(grad)
         return grad

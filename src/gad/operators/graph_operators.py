@@ -132,6 +132,14 @@ class GraphOperators:
             "graph_sizes", lambda: torch.bincount(self.batch, minlength=self.num_graphs)
         )
 
+    @property
+    def inverse_root_size(self) -> Tensor:
+        """1/√n of each node's graph [N]: the graph-size norm."""
+        return self._once(
+            "inverse_root_size",
+            lambda: self.graph_sizes.to(self.dtype).rsqrt().index_select(0, self.batch),
+        )
+
     def spectrum(self, graph: int = 0) -> Tensor:
         """The eigenvalues of one graph, ascending [K]."""
         values, _, counts = self.need_basis()
