@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from gad.operators import HEAT, IMPLICIT, Chebyshev, ConjugateGradient, Eigenbasis
+from gad.operators import HEAT, IMPLICIT, Chebyshev, ConjugateGradient, Eigenbasis, fiedler
 from tests.graphs import (
     disjoint,
+    graph,
     grid,
     hypercube,
     isolated,
@@ -33,6 +34,7 @@ LARGE = {
     "random, degree 6": (random_rings(700, rings=3, seed=1), 1),
     "path of 1500": (path(1500), 1),
     "tree": (random_tree(500, seed=2), 1),
+    "ternary tree": (graph(1093, [((i - 1) // 3, i) for i in range(1, 1093)]), 2),
     "weighted grid": (weighted(grid(20, 25)), 1),
     "hypercube of 512": (hypercube(9), 9),
     "star of 450": (star(450), 449),
@@ -67,6 +69,16 @@ def test_numbering_does_not_matter(graph, m):
     for name in ("directional_average", "directional_derivative"):
         a, b = getattr(one, name)(x), getattr(other, name)(y)[permutation]
         torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
+
+
+def test_a_component_too_large_to_factorise(monkeypatch):
+    """Without a factorisation φ₁ is found as well, by a preconditioned solver."""
+    monkeypatch.setattr(fiedler, "_FACTOR_LIMIT", 100)
+    monkeypatch.setattr(fiedler, "_shift_invert", None)
+    for long in (path(1500), grid(3, 400)):
+        sparse = long.operators(basis=False)
+        assert float(sparse.residual) < 1e-5
+        assert_same_directions(sparse, long.operators(), long.signal(2))
 
 
 def test_components_large_and_small():
