@@ -207,7 +207,7 @@ class _ProductByGroup(torch.autograd.Function):
         ctx.bounds = [(g, a, b) for g, a, b in bounds if b > a]
         y = x.new_empty(x.shape[0], weights.shape[2], x.shape[2])
         for g, a, b in ctx.bounds:
-            y[..., a:b] = torch.bmm(weights[g], x[..., a:b])
+            torch.bmm(weights[g], x[..., a:b], out=y[..., a:b])
         return y
 
     @staticmethod
@@ -216,7 +216,7 @@ class _ProductByGroup(torch.autograd.Function):
         weights, x = ctx.saved_tensors
         grad_x, grad_weights = torch.empty_like(x), torch.zeros_like(weights)
         for g, a, b in ctx.bounds:
-            grad_x[..., a:b] = torch.bmm(weights[g].transpose(1, 2), grad[..., a:b])
+            torch.bmm(weights[g].transpose(1, 2), grad[..., a:b], out=grad_x[..., a:b])
             torch.bmm(grad[..., a:b], x[..., a:b].transpose(1, 2), out=grad_weights[g])
         return grad_weights, grad_x, None
 

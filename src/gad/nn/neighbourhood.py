@@ -173,13 +173,12 @@ def _extreme_backward(slots: _Slots, m: Tensor, kept: _Kept, g: Tensor, to: _Gra
     to.q += g
 
     def share(grad: Tensor) -> None:
-        hits = [m[..., a:b].clone().eq_(best[..., :n]) for n, a, b in slots.runs]
-        ties = hits[0].clone()
-        for (n, _, _), hit in zip(slots.runs[1:], hits[1:], strict=True):
-            ties[..., :n] += hit
-        each = g / ties
-        for (n, a, b), hit in zip(slots.runs, hits, strict=True):
-            grad[..., a:b].addcmul_(hit, each[..., :n])
+        hits = torch.empty_like(m)
+        for n, a, b in slots.runs:
+            torch.eq(m[..., a:b], best[..., :n], out=hits[..., a:b])
+        each = g / slots.sum(hits)
+        for n, a, b in slots.runs:
+            grad[..., a:b].addcmul_(hits[..., a:b], each[..., :n])
 
     to.late.append(share)
 

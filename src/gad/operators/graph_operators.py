@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from gad.operators.eigenbasis import ragged_arange, starts
-from gad.operators.layouts import JaggedField, Neighbours, PaddedBasis, jagged, pad_basis
+from gad.operators.layouts import FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -191,7 +191,8 @@ class GraphOperators:
 
     def _pad_basis(self) -> PaddedBasis:
         values, vectors, counts = self.need_basis()
-        return pad_basis(self.component_sizes, counts, self.members, self.mass, values, vectors)
+        flat = FlatBasis(self.component_sizes, counts, self.members, self.mass, values, vectors)
+        return flat.pad()
 
     @property
     def random_walk(self) -> Tensor:

@@ -8,6 +8,7 @@ slot is a prefix of the nodes: no padding, no mask).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -26,11 +27,9 @@ _BUCKET = 1 << 26
 class Bucket:
     """Eigenbases of U components of similar size, padded with zeros.
 
-    ``nodes`` [U·n] (padding repeats a node; its rows of Φ are 0), ``eigenvalues`` [U, K],
-    ``analysis`` [U, K, n] = ΦᵀM and ``synthesis`` [U, K, n] = Φᵀ.
+    ``eigenvalues`` [U, K], ``analysis`` [U, K, n] = ΦᵀM and ``synthesis`` [U, K, n] = Φᵀ.
     """
 
-    nodes: Tensor
     eigenvalues: Tensor
     analysis: Tensor
     synthesis: Tensor
@@ -38,57 +37,66 @@ class Bucket:
 
 @dataclass(frozen=True)
 class PaddedBasis:
-    """All buckets of a batch; ``position`` [N] finds a node in the concatenated buckets."""
+    """All buckets of a batch.
+
+    ``nodes`` [Σ U·n] lists the nodes of the buckets, one after the other (padding repeats a node:
+    its rows of Φ are 0); ``position`` [N] finds a node in that list.
+    """
 
     buckets: tuple[Bucket, ...]
+    nodes: Tensor
     position: Tensor
 
 
-def pad_basis(
-    sizes: Tensor, counts: Tensor, members: Tensor, mass: Tensor, values: Tensor, vectors: Tensor
-) -> PaddedBasis:
-    """Lay flat eigenbases out in buckets of similar size."""
-    member_start, value_start, vector_start = starts(sizes), starts(counts), starts(sizes * counts)
-    key = (sizes.to(torch.float64).log() / torch.tensor(_GROWTH).log()).ceil().to(torch.int64)
-    order = key.argsort(stable=True)
-    _, per_key = torch.unique_consecutive(key[order], return_counts=True)
-    position = torch.empty_like(members)
-    buckets: list[Bucket] = []
-    first = offset = 0
-    for number in per_key.tolist():
-        for units in order[first : first + number].split(_units_at_once(sizes, order[first])):
-            bucket, rows = _pad(
-                units, sizes, counts, members, mass, values, vectors,
-                member_start, value_start, vector_start,
-            )  # fmt: skip
-            real = rows < sizes[units, None]
-            flat = torch.arange(real.numel(), device=members.device).view_as(real) + offset
-            position[bucket.nodes.view_as(real)[real]] = flat[real]
-            offset += real.numel()
-            buckets.append(bucket)
-        first += number
-    return PaddedBasis(tuple(buckets), position)
+@dataclass(frozen=True)
+class FlatBasis:
+    """The eigenbases of all components, flat: see :class:`gad.operators.GraphOperators`."""
 
+    sizes: Tensor
+    counts: Tensor
+    members: Tensor
+    mass: Tensor
+    values: Tensor
+    vectors: Tensor
 
-def _units_at_once(sizes: Tensor, unit: Tensor) -> int:
-    largest = int(sizes[unit]) * _GROWTH
-    return max(1, int(_BUCKET / (largest * largest)))
+    def pad(self) -> PaddedBasis:
+        """Lay the eigenbases out in buckets of similar size."""
+        key = (self.sizes.to(torch.float64).log() / math.log(_GROWTH)).ceil().to(torch.int64)
+        order = key.argsort(stable=True)
+        _, per_key = torch.unique_consecutive(key[order], return_counts=True)
+        begins = starts(self.sizes), starts(self.counts), starts(self.sizes * self.counts)
+        position = torch.empty_like(self.members)
+        buckets: list[Bucket] = []
+        listed: list[Tensor] = []
+        offset = 0
+        for same in torch.split(order, per_key.tolist()):
+            largest = int(self.sizes[same].max())
+            for units in torch.split(same, max(1, _BUCKET // largest**2)):
+                bucket, nodes, real = self._bucket(units, *(begin[units, None] for begin in begins))
+                place = torch.arange(nodes.numel(), device=nodes.device).view_as(nodes) + offset
+                position[nodes[real]] = place[real]
+                offset += nodes.numel()
+                buckets.append(bucket)
+                listed.append(nodes.flatten())
+        return PaddedBasis(tuple(buckets), torch.cat(listed), position)
 
-
-def _pad(
-    units: Tensor, sizes: Tensor, counts: Tensor, members: Tensor, mass: Tensor, values: Tensor,
-    vectors: Tensor, member_start: Tensor, value_start: Tensor, vector_start: Tensor,
-) -> tuple[Bucket, Tensor]:  # fmt: skip
-    size, count = sizes[units, None], counts[units, None]
-    row = torch.arange(int(size.max()), device=units.device)[None]
-    column = torch.arange(int(count.max()), device=units.device)[None]
-    nodes = members[member_start[units, None] + row * (row < size)]
-    lam = values[value_start[units, None] + column * (column < count)] * (column < count)
-    inside = (column < count)[:, :, None] & (row < size)[:, None, :]
-    entry = vector_start[units, None, None] + row[:, None, :] * count[:, :, None]
-    entry = (entry + column[:, :, None]) * inside
-    synthesis = vectors[entry] * inside
-    return Bucket(nodes.reshape(-1), lam, synthesis * mass[nodes][:, None, :], synthesis), row
+    def _bucket(
+        self, units: Tensor, member: Tensor, value: Tensor, vector: Tensor
+    ) -> tuple[Bucket, Tensor, Tensor]:
+        """One bucket, its nodes [U, n], and which of them are not padding."""
+        size, count = self.sizes[units, None], self.counts[units, None]
+        row = torch.arange(int(size.max()), device=units.device)[None]
+        column = torch.arange(int(count.max()), device=units.device)[None]
+        real, kept = row < size, column < count
+        nodes = self.members[member + row * real]
+        eigenvalues = self.values[value + column * kept] * kept
+        inside = kept[:, :, None] & real[:, None, :]
+        entry = (
+            vector[:, :, None] + row[:, None, :] * count[:, :, None] + column[:, :, None]
+        ) * inside
+        synthesis = self.vectors[entry] * inside
+        analysis = synthesis * self.mass[nodes][:, None, :]
+        return Bucket(eigenvalues, analysis, synthesis), nodes, real
 
 
 @dataclass(frozen=True)

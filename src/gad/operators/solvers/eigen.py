@@ -69,13 +69,17 @@ def _filter(
     """rightᵀ (R ⊙ left x) in every bucket, and the coefficients left x [U, K, C]."""
     x = x.contiguous()
     channels = x.shape[0]
-    pieces, coefficients = [], []
-    for bucket, (left, right), response in zip(basis.buckets, sides, responses, strict=True):
+    gathered = x.index_select(1, basis.nodes)
+    joined = torch.empty_like(gathered)
+    coefficients = []
+    first = 0
+    for (left, right), response in zip(sides, responses, strict=True):
         units, _, size = left.shape
-        padded = x.index_select(1, bucket.nodes).view(channels, units, size).permute(1, 2, 0)
+        span = slice(first, first + units * size)
+        padded = gathered[:, span].view(channels, units, size).permute(1, 2, 0)
         coefficient = torch.bmm(left.to(x.dtype), padded)
-        filtered = torch.bmm((response * coefficient).transpose(1, 2), right.to(x.dtype))
-        pieces.append(filtered.transpose(0, 1).reshape(channels, -1))
+        into = joined[:, span].view(channels, units, size).transpose(0, 1)
+        torch.bmm((response * coefficient).transpose(1, 2), right.to(x.dtype), out=into)
         coefficients.append(coefficient)
-    joined = torch.cat(pieces, dim=1) if len(pieces) > 1 else pieces[0]
+        first += units * size
     return joined.index_select(1, basis.position), coefficients
