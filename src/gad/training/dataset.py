@@ -245,7 +245,7 @@ def _prepared(
     keys, scaffolds = [canonical(m) for m in molecules], [scaffold(m) for m in molecules]
     targets = rows.targets[at]
     messages = list(rows.messages)
-    messages += [str(found) for found in duplicates(keys, targets)]
+    messages += _told(duplicates(keys, targets))
     return Dataset(
         title=rows.title,
         packed=packed,
@@ -271,6 +271,13 @@ def _prepared(
         fingerprint=rows.fingerprint,
         messages=messages,
     )
+
+
+def _told(disagreeing: Sequence[object], most: int = 5) -> list[str]:
+    """Molecules that are listed with different labels: the first few, and how many more."""
+    told = [str(found) for found in disagreeing[:most]]
+    more = len(disagreeing) - most
+    return [*told, f"and {more} more molecules with different labels"] if more > 0 else told
 
 
 def _subset(packed: PackedMolecules, graphs: Tensor) -> PackedMolecules:

@@ -169,7 +169,9 @@ def _added_names(predictor: Predictor, uncertainty: bool, embeddings: bool) -> l
     for target in predictor.targets:
         names.append(f"{target}_pred")
         if uncertainty:
-            names += [f"{target}_std", f"{target}_lower", f"{target}_upper"]
+            names.append(f"{target}_std")
+        if uncertainty and predictor.model.task.is_regression:
+            names += [f"{target}_lower", f"{target}_upper"]
     if embeddings:
         width = predictor.model.members[0].channels + predictor.model.inputs.graph_values
         names += [f"embedding_{i}" for i in range(width)]
@@ -184,6 +186,7 @@ def _added_columns(
         columns[f"{target}_pred"] = prediction.values[:, place].astype(np.float32)
         if uncertainty:
             columns[f"{target}_std"] = prediction.std[:, place].astype(np.float32)
+        if uncertainty and predictor.model.task.is_regression:
             columns[f"{target}_lower"] = prediction.lower[:, place].astype(np.float32)
             columns[f"{target}_upper"] = prediction.upper[:, place].astype(np.float32)
     if prediction.embeddings is not None:

@@ -173,6 +173,7 @@ def train(
     model = replace(model, notes={key: summary[key] for key in keep if key in summary})
     model.save(folder / "model.gad")
     summary["model"], summary["report"] = str(folder / "model.gad"), str(folder / "report.html")
+    summary = finite(summary)
     write_report(folder / "report.html", summary)
     write_atomic(folder / "summary.json", json.dumps(summary, indent=1).encode())
     for leftover in (*folder.glob("member-*.ckpt"), *folder.glob("member-*.safetensors")):
@@ -381,6 +382,15 @@ def _summary(
             weights_by_part={p: dataset.weights[rows] for p, rows in parts.items()},
         )
     return summary
+
+
+def finite(value: Any) -> Any:
+    """What JSON can hold: None in place of NaN and infinities."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _mean_scores(folds: list[dict[str, Any]]) -> dict[str, Any]:
