@@ -142,32 +142,39 @@ def by_chemprop(run: Run, folder: Path) -> dict[str, list[float]]:
     folder.mkdir(parents=True)
     table = SETS[run.set]
     smiles, values = table.read()
-    files = {}
-    for part, rows in Split.load(run.split_file).parts():
-        files[part] = folder / f"{part}.csv"
-        with files[part].open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["smiles", table.target])
-            writer.writerows((smiles[row], values[row]) for row in rows)
-    chemprop = [chemprop_python(), "-m", "chemprop.cli.main"]
+    split = Split.load(run.split_file)
+    for part, rows in split.parts():
+        write_csv(folder / f"{part}.csv", {"smiles": smiles, table.target: values}, rows)
+    chemprop = chemprop_python().with_name("chemprop")
+    common = ("--smiles-columns", "smiles", "--accelerator", "cpu", "--num-workers", 0)
     call(
-        *chemprop, "train", "--data-path", *files.values(), "--task-type", "regression",
-        "--smiles-columns", "smiles", "--target-columns", table.target, "--pytorch-seed", run.seed,
-        "--accelerator", "cpu", "--num-workers", 0, "--output-dir", folder,
-        log=folder / "train.log",
+        chemprop, "train", *common, "--task-type", "regression", "--target-columns", table.target,
+        "--data-path", *(folder / f"{part}.csv" for part, _ in split.parts()),
+        "--pytorch-seed", run.seed, "--output-dir", folder, log=folder / "train.log",
     )  # fmt: skip
+    held = np.concatenate([split.val, split.test])
+    write_csv(folder / "held.csv", {"smiles": smiles}, held)
     (model,) = folder.glob("**/best.pt")
-    predicted = {}
-    for part in ("val", "test"):
-        out = folder / f"{part}-predictions.csv"
-        call(
-            *chemprop, "predict", "--test-path", files[part], "--smiles-columns", "smiles",
-            "--model-paths", model, "--preds-path", out, "--accelerator", "cpu",
-            "--num-workers", 0, log=folder / "predict.log",
-        )  # fmt: skip
-        with out.open(encoding="utf-8", newline="") as file:
-            predicted[part] = [float(row[table.target]) for row in csv.DictReader(file)]
-    return predicted
+    out = folder / "predictions.csv"
+    call(
+        chemprop, "predict", *common, "--test-path", folder / "held.csv", "--model-paths", model,
+        "--preds-path", out, log=folder / "predict.log",
+    )  # fmt: skip
+    with out.open(encoding="utf-8", newline="") as file:
+        predicted = {row["smiles"]: float(row[table.target]) for row in csv.DictReader(file)}
+    return {
+        part: [predicted[smiles[row]] for row in rows]
+        for part, rows in split.parts()
+        if part != "train"
+    }
+
+
+def write_csv(path: Path, columns: dict[str, Any], rows: Any) -> None:
+    """Some rows of a table in memory."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(columns)
+        writer.writerows([column[row] for column in columns.values()] for row in rows)
 
 
 def by_ridge(run: Run, folder: Path) -> dict[str, list[float]]:
@@ -197,7 +204,7 @@ def call(*words: object, log: Path) -> None:
     with log.open("a", encoding="utf-8") as file:
         done = subprocess.run([str(w) for w in words], stdout=file, stderr=file, check=False)
     if done.returncode:
-        sys.exit(f"{words[2]} {words[3]} failed; the end of {log}:\n{log.read_text()[-2000:]}")
+        sys.exit(f"{words[0]} {words[1]} failed; the end of {log}:\n{log.read_text()[-2000:]}")
 
 
 def made_by(method: str) -> str:
