@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib.metadata import version
 from typing import Any
 
 import numpy as np
@@ -63,8 +64,10 @@ class Preparation:
         )
 
     def fingerprint(self, molecules: Sequence[str]) -> str:
-        """One name for these settings on these molecules."""
-        digest = hashlib.sha256(json.dumps([_VERSION, self.to_dict()], sort_keys=True).encode())
+        """One name for these settings on these molecules; another RDKit may see others in them."""
+        shape = (self.featurizer.atom_cardinalities, self.featurizer.bond_cardinalities)
+        made_by = [_VERSION, self.to_dict(), shape, self.atom_values, version("rdkit")]
+        digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode())
         for text in molecules:
             digest.update(text.encode("utf-8", "surrogatepass"))
             digest.update(b"\x00")
