@@ -343,7 +343,7 @@ def split_dataset(
         raise ValueError(f"unknown split {kind!r}: choose from {', '.join(SPLITS)}")
     if folds is not None:
         by = data.scaffolds if kind == "scaffold" else None
-        return k_fold(data.keys, folds, seed=seed, scaffolds=by), []
+        return k_fold(data.keys, folds, seed=seed, scaffolds=by, val_fraction=0.1), []
     if kind == "column":
         if data.split_values is None:
             raise ValueError("a split by column needs the column's name: --split-column NAME")

@@ -134,7 +134,8 @@ def train(
     identity = identity_of(dataset, chosen, splits, ensemble, kind, task, origin)
     open_folder(folder, identity, resume)
     write_rejects(folder, dataset)
-    splits[0].save(folder / "split.json")
+    for number, part in enumerate(splits):
+        part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
     learned = Task.of(
         task,
         dataset.target_names,
