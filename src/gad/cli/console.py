@@ -51,11 +51,11 @@ def show(outcome: Outcome) -> None:
     output().print(outcome.shown)
 
 
-def print_error(message: str) -> None:
+def print_error(message: str, label: str = "error: ") -> None:
     """Print what went wrong, on stderr."""
     from rich.text import Text
 
-    errors().print(Text.assemble(("error: ", "bold red"), message))
+    errors().print(Text.assemble((label, "bold red"), message))
 
 
 def print_json(data: Mapping[str, Any]) -> None:

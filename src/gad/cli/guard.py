@@ -32,7 +32,12 @@ _RESUMABLE = frozenset({"train", "predict"})
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has seen enough; nobody wants to hear of it at the exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -55,7 +60,7 @@ def run(arguments: Sequence[str]) -> int:
         if as_json:
             print_json({"error": message, "exit_code": code})
         else:
-            print_error(message)
+            print_error(message, label="" if code == INTERRUPTED else "error: ")
     elif outcome is not None:
         with contextlib.suppress(BrokenPipeError):
             print_json(outcome.data) if as_json else show(outcome)

@@ -77,7 +77,7 @@ class Lines(Listener):
         return due
 
     def _print(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(text, markup=False, highlight=False)
 
 
 class Bars(Listener):
@@ -114,7 +114,7 @@ class Bars(Listener):
     def message(self, text: str) -> None:
         """Print it above the bars."""
         super().message(text)
-        self._display.console.print(text, markup=False)
+        self._display.console.print(text, markup=False, highlight=False)
 
     def progress(self, what: str, done: int, total: int | None) -> None:
         """Move a bar, and tell the rate since it began."""

@@ -1,0 +1,162 @@
+"""Tables as they come: other formats, other line ends, marks, quotes, and nothing at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rdkit import Chem
+
+import gad
+from tests.cli.calls import TINY, call, done, esol_rows, rows_of
+
+MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O"]
+
+
+@pytest.fixture(scope="module")
+def expected(model: Path) -> np.ndarray:
+    return gad.load(model).predict(MOLECULES)
+
+
+def predicted(model: Path, table: Path, *options: str) -> np.ndarray:
+    out = table.with_name("out.csv")
+    done("predict", model, table, "-o", out, *options)
+    return np.array([float(row["logS_pred"]) for row in rows_of(out)])
+
+
+TEXTS = {
+    "plain": ("t.csv", "id,smiles\n1,CCO\n2,c1ccccc1\n3,CC(=O)O\n", "utf-8"),
+    "no last line end": ("t.csv", "id,smiles\n1,CCO\n2,c1ccccc1\n3,CC(=O)O", "utf-8"),
+    "Windows": ("t.csv", "id,smiles\r\n1,CCO\r\n2,c1ccccc1\r\n3,CC(=O)O\r\n", "utf-8"),
+    "byte order mark": ("t.csv", "smiles,id\nCCO,1\nc1ccccc1,2\nCC(=O)O,3\n", "utf-8-sig"),
+    "quotes": ("t.csv", 'id,smiles\n"1,a","CCO"\n"2\nb",c1ccccc1\n3,CC(=O)O\n', "utf-8"),
+    "semicolons": ("t.csv", "id;smiles\n1;CCO\n2;c1ccccc1\n3;CC(=O)O\n", "utf-8"),
+    "tabs": ("t.tsv", "id\tsmiles\n1\tCCO\n2\tc1ccccc1\n3\tCC(=O)O\n", "utf-8"),
+    "SMILES file": ("t.smi", "CCO ethanol\nc1ccccc1 benzene\nCC(=O)O acid\n", "utf-8"),
+    "unusual name": ("t.csv", "id,Canonical SMILES\n1,CCO\n2,c1ccccc1\n3,CC(=O)O\n", "utf-8"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "encoding"), TEXTS.values(), ids=TEXTS)
+def test_text_as_it_comes(model, expected, tmp_path, name, text, encoding):
+    path = tmp_path / name
+    path.write_bytes(text.encode(encoding))
+    np.testing.assert_allclose(predicted(model, path), expected, rtol=1e-6)
+
+
+WRONG = {
+    "empty": ("t.csv", "", "t.csv"),
+    "blank": ("t.csv", "\n\n", "t.csv"),
+    "one column twice": ("t.csv", "smiles,x,x\nCCO,1,2\n", "both called 'x'"),
+    "no molecules": ("t.csv", "a,b\n1,2\n", "--smiles"),
+    "no header": ("t.csv", "CCO,1\nCC,2\n", "header"),
+    "unknown ending": ("t.xlsx", "smiles\nCCO\n", ".parquet"),
+    "not Parquet": ("t.parquet", "smiles\nCCO\n", "t.parquet"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "hint"), WRONG.values(), ids=WRONG)
+@pytest.mark.parametrize("command", ["train", "predict"])
+def test_a_table_that_cannot_be_used(model, tmp_path, command, name, text, hint):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    out = tmp_path / "out.csv"
+    called = (
+        call("predict", model, path, "-o", out)
+        if command == "predict"
+        else call("train", path, *TINY, "--out", tmp_path / "run")
+    )
+    assert called.code == 1
+    assert called.err.startswith("error: ")
+    assert hint in called.err
+    assert not out.exists()
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_header_without_rows(model, tmp_path):
+    """Nothing can be learned from it; predicted, it is a header without rows."""
+    path = tmp_path / "t.csv"
+    path.write_text("smiles,logS\n", encoding="utf-8")
+    refused = call("train", path, "--target", "logS", *TINY, "--out", tmp_path / "run")
+    assert refused.code == 1
+    assert "no rows" in refused.err
+    out = tmp_path / "out.csv"
+    assert done("predict", model, path, "-o", out, "--json").json["rows"] == 0
+    assert out.read_text(encoding="utf-8").strip() == "smiles,logS,logS_pred,reject_reason"
+
+
+def test_no_row_that_can_be_used(model, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("smiles,logS\nC1,1\nC2,2\n", encoding="utf-8")
+    refused = call("train", path, "--target", "logS", *TINY, "--out", tmp_path / "run")
+    assert refused.code == 1
+    assert "row 1" in refused.err
+    out = tmp_path / "out.csv"
+    done("predict", model, path, "-o", out, "--smiles", "smiles")
+    assert [row["logS_pred"] for row in rows_of(out)] == ["", ""]
+
+
+def test_a_column_that_is_not_there(model, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("smiles,logS\nCCO,1\n", encoding="utf-8")
+    refused = call("predict", model, path, "-o", tmp_path / "o.csv", "--smiles", "smile")
+    assert refused.code == 1
+    assert "Did you mean 'smiles'?" in refused.err
+
+
+def test_sdf_in_parquet_out(model, tmp_path):
+    """Trained on an SDF, predicted from an SDF with a broken record, written as Parquet."""
+    path = tmp_path / "t.sdf"
+    rows = esol_rows(60)
+    with Chem.SDWriter(str(path)) as writer:
+        for number, row in enumerate(rows):
+            molecule = Chem.MolFromSmiles(row["smiles"])
+            molecule.SetProp("_Name", f"m{number}")
+            molecule.SetProp("logS", str(row["logS"]))
+            writer.write(molecule)
+    with path.open("a", encoding="utf-8") as file:
+        file.write("broken\n\n\n  1  0\n>  <logS>\n1.0\n\n$$$$\n")
+    run = tmp_path / "run"
+    found = done("train", path, "--target", "logS", *TINY, "--out", run, "--json").json
+    assert found["rows"]["used"] == 60
+    assert found["rows"]["rejected"] == 1
+    out = tmp_path / "out.parquet"
+    done("predict", run / "model.gad", path, "-o", out)
+    told = pq.read_table(out)
+    assert told.column_names[-2:] == ["logS_pred", "reject_reason"]
+    values = told["logS_pred"].to_pylist()
+    assert len(values) == 61
+    reasons = told["reject_reason"].to_pylist()
+    assert reasons[-1]
+    assert not any(reasons[:-1])
+    again = gad.load(run / "model.gad").predict([row["smiles"] for row in rows])
+    np.testing.assert_allclose(values[:-1], again, atol=1e-4 * found_std(rows))
+    assert np.std(again) > 0.01
+
+
+def found_std(rows: list[dict[str, float]]) -> float:
+    return float(np.std([row["logS"] for row in rows]))
+
+
+def test_parquet_in_and_out(tmp_path):
+    """Types survive, also those of columns that play no part."""
+    rows = esol_rows(60)
+    table = pa.table(
+        {
+            "key": pa.array(range(60), pa.int16()),
+            "smiles": [row["smiles"] for row in rows],
+            "logS": pa.array([row["logS"] for row in rows], pa.float32()),
+            "good": [i % 2 == 0 for i in range(60)],
+        }
+    )
+    path, out = tmp_path / "t.parquet", tmp_path / "out.parquet"
+    pq.write_table(table, path)
+    done("train", path, "--target", "logS", *TINY, "--out", tmp_path / "run")
+    done("predict", tmp_path / "run" / "model.gad", path, "-o", out)
+    told = pq.read_table(out)
+    assert told.select(table.column_names).equals(table)
+    assert told.schema.field("logS_pred").type == pa.float32()
+    assert None not in told["logS_pred"].to_pylist()

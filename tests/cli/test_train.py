@@ -1,0 +1,228 @@
+"""``gad train`` on real tables, with every kind of column, split and start."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import importlib.util
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+import torch
+
+import gad
+from tests.cli.calls import (
+    TINY,
+    call,
+    done,
+    esol_rows,
+    rows_of,
+    same_weights,
+    shell,
+    weights_of,
+    write_csv,
+)
+
+
+def read_gz(path: Path) -> list[dict[str, str]]:
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_known_set_by_name(esol_run):
+    summary = json.loads((esol_run / "summary.json").read_text(encoding="utf-8"))
+    assert summary["rows"] == {
+        "read": 1281, "used": 1281, "rejected": 0, "train": 1025, "val": 128, "test": 128
+    }  # fmt: skip
+    assert summary["targets"] == ["logS"]
+    assert {p.name for p in esol_run.iterdir()} >= {
+        "model.gad", "report.html", "summary.json", "split.json", "log.csv"
+    }  # fmt: skip
+    assert not (esol_run / "rejects.csv").exists()
+
+
+def test_what_is_printed(table, tmp_path):
+    """The headline with the baselines, the paths, and how it went on stderr."""
+    called = done("train", table, *TINY[:-1], "--out", tmp_path / "run")
+    assert called.out.startswith("On 10 test molecules the mean absolute error is ")
+    assert "ridge" in called.out
+    for name in ("model.gad", "report.html", "summary.json"):
+        assert str(tmp_path / "run" / name) in called.out
+    assert "preparing molecules: 100 of 100\n" in called.err
+    assert "training: epoch 2 of 2, loss train " in called.err
+    assert "target: 'logS', the only numeric column\n" in called.err
+
+
+def test_tox21(data_dir, tmp_path):
+    """Missing labels, and the eight molecules that cannot be read: counted, listed, not fatal."""
+    rows = read_gz(data_dir / "moleculenet" / "tox21.csv.gz")
+    bad = [1322, 2290, 2297, 3558, 4565, 4649, 5538, 6723]
+    kept = sorted({*bad, *range(0, len(rows), 40)})
+    table = write_csv(tmp_path / "tox21.csv", [rows[i] for i in kept])
+    targets = [name for name in rows[0] if name != "smiles"]
+    options = [word for name in targets for word in ("--target", name)]
+    called = shell("train", table, *options, *TINY, "--out", tmp_path / "run", "--strict", "--json")
+    assert called.code == 3
+    assert called.err == ""
+    found = called.json
+    assert found["task"] == "classification"
+    assert found["targets"] == targets
+    assert found["rows"]["read"] == len(kept)
+    assert found["rows"]["rejected"] == 8
+    rejects = rows_of(tmp_path / "run" / "rejects.csv")
+    assert [int(r["row"]) - 1 for r in rejects] == [kept.index(i) for i in bad]
+    assert [r["smiles"] for r in rejects] == [rows[i]["smiles"] for i in bad]
+    assert all("Explicit valence for atom" in r["reason"] for r in rejects)
+    scored = found["metrics"]["train"]["targets"]
+    assert len({scores["n"] for scores in scored.values()}) > 1, "labels are missing here and there"
+    values = gad.load(tmp_path / "run" / "model.gad").predict(["CCO", "c1ccccc1"])
+    assert values.shape == (2, 12)
+    assert ((values > 0) & (values < 1)).all()
+
+
+def test_aqsol_by_its_split_column(data_dir, tmp_path):
+    rows = read_gz(data_dir / "aqsol" / "aqsol.csv.gz")
+    bad = {4792, 5043}
+    kept = sorted(bad | set(range(0, len(rows), 50)))
+    table = write_csv(tmp_path / "aqsol.csv", [rows[i] for i in kept])
+    called = done(
+        "train", table, *TINY, "--split-column", "split", "--out", tmp_path / "run", "--json"
+    )
+    parts = Counter(rows[i]["split"] for i in kept if i not in bad)
+    found = called.json["rows"]
+    assert {p: found[p] for p in ("train", "val", "test")} == parts
+    assert found["rejected"] == 2
+    assert called.json["split"] == "column"
+
+
+@pytest.mark.parametrize("kind", ["stratified", "scaffold"])
+def test_drawn_splits(table, tmp_path, kind):
+    found = done("train", table, *TINY, "--split", kind, "--out", tmp_path / "run", "--json").json
+    assert found["split"] == kind
+    assert sum(found["rows"][part] for part in ("train", "val", "test")) == 100
+
+
+def test_a_split_from_another_run(table, tmp_path):
+    done("train", table, *TINY, "--seed", "7", "--out", tmp_path / "one")
+    split = tmp_path / "one" / "split.json"
+    done("train", table, *TINY, "--split-file", split, "--out", tmp_path / "two")
+    assert json.loads((tmp_path / "two" / "split.json").read_text()) == json.loads(
+        split.read_text()
+    )
+
+
+def test_seeds_and_recipes(table, tmp_path):
+    """--seed is short for --set seed=; a recipe may be a file; the seed decides the weights."""
+    (tmp_path / "own.toml").write_text("width = 20\nlayers = 2\nepochs = 2\n", encoding="utf-8")
+
+    def trained(name: str, *options: str | Path) -> Path:
+        done("train", table, *options, "--no-baselines", "--out", tmp_path / name)
+        return tmp_path / name / "model.gad"
+
+    plain = trained("plain", *TINY, "--seed", "3")
+    assert same_weights(plain, trained("set", *TINY, "--set", "seed=3"))
+    assert same_weights(plain, trained("file", "--recipe", tmp_path / "own.toml", "--seed", "3"))
+    assert not same_weights(plain, trained("other", *TINY, "--seed", "4"))
+
+
+def test_a_folder_is_not_overwritten(table, esol_run):
+    before = (esol_run / "model.gad").read_bytes()
+    called = call("train", table, *TINY, "--out", esol_run)
+    assert called.code == 1
+    assert "--resume" in called.err
+    called = call("train", table, *TINY, "--out", esol_run, "--resume")
+    assert called.code == 1
+    assert "another data" in called.err
+    assert (esol_run / "model.gad").read_bytes() == before
+
+
+def test_k_fold(table, tmp_path):
+    found = done("train", table, *TINY, "--folds", "3", "--out", tmp_path / "run", "--json").json
+    assert found["members"] == 3
+    assert len(found["folds"]["mae"]["folds"]) == 3
+    assert len(set(found["folds"]["mae"]["folds"])) == 3
+
+
+def test_classification_is_seen_from_the_labels(tmp_path):
+    rows = [{**row, "soluble": int(row["logS"] > -2.5)} for row in esol_rows(100)]
+    table = write_csv(tmp_path / "table.csv", rows)
+    options = (table, "--target", "soluble", *TINY)
+    found = done("train", *options, "--out", tmp_path / "run", "--json").json
+    assert found["task"] == "classification"
+    assert set(found["metrics"]["test"]["mean"]) >= {"roc_auc", "brier"}
+    out = tmp_path / "out.csv"
+    done("predict", tmp_path / "run" / "model.gad", table, "-o", out)
+    assert all(0 < float(row["soluble_pred"]) < 1 for row in rows_of(out))
+    forced = done("train", *options, "--task", "regression", "--out", tmp_path / "r", "--json").json
+    assert forced["task"] == "regression"
+    refused = call("train", table, "--target", "logS", *TINY, "--task", "classification")
+    assert refused.code == 1
+    assert "labels 0 and 1" in refused.err
+
+
+def test_weights_and_features(tmp_path):
+    rows = [
+        {**row, "w": 1 + i % 3, "temperature": 20 + i % 7} for i, row in enumerate(esol_rows(100))
+    ]
+    rows[5]["w"] = -1
+    rows[6]["temperature"] = ""
+    table = write_csv(tmp_path / "table.csv", rows)
+    options = (table, "--target", "logS", *TINY)
+    done("train", *options, "--weight", "w", "--feature", "temperature", "--out", tmp_path / "w")
+    done("train", *options, "--feature", "temperature", "--out", tmp_path / "plain")
+    model, other = tmp_path / "w" / "model.gad", tmp_path / "plain" / "model.gad"
+    assert not same_weights(model, other)
+    rejected = {int(r["row"]): r["reason"] for r in rows_of(tmp_path / "w" / "rejects.csv")}
+    assert rejected.keys() == {6, 7}
+    assert "weight" in rejected[6]
+    assert "feature" in rejected[7]
+
+    out = tmp_path / "out.csv"
+    rows[3]["temperature"] = "warm"
+    called = done("predict", model, write_csv(tmp_path / "new.csv", rows), "-o", out)
+    assert "98 of 100 rows" in called.out
+    told = rows_of(out)
+    assert [i for i, row in enumerate(told) if row["reject_reason"]] == [3, 6]
+    assert [i for i, row in enumerate(told) if not row["logS_pred"]] == [3, 6]
+    # One molecule at three temperatures: three predictions, those of Python.
+    values = gad.load(model).predict(["CCO"] * 3, features=[[20], [23], [26]])
+    assert len(set(values)) == 3
+    warm = [{"smiles": "CCO", "temperature": t} for t in (20, 23, 26)]
+    done("predict", model, write_csv(tmp_path / "warm.csv", warm), "-o", out)
+    assert [float(row["logS_pred"]) for row in rows_of(out)] == pytest.approx(values, rel=1e-6)
+    bare = write_csv(tmp_path / "bare.csv", esol_rows(10))
+    refused = call("predict", model, bare, "-o", out)
+    assert refused.code == 1
+    assert "'temperature'" in refused.err
+
+
+def test_from_a_model_with_other_targets(model, tmp_path):
+    """The body is taken over; with no step to speak of it stays, and the head is new."""
+    rows = [{**row, "double": 2 * row["logS"], "half": row["logS"] / 2} for row in esol_rows(60)]
+    table = write_csv(tmp_path / "table.csv", rows)
+    called = done(
+        *("train", table, "--target", "double", "--target", "half", "--from", model),
+        *("--set", "epochs=1", "--set", "learning_rate=1e-12", "--set", "weight_decay=0"),
+        *("--no-baselines", "--out", tmp_path / "run", "--json"),
+    )
+    assert called.json["targets"] == ["double", "half"]
+    assert called.json["recipe"]["width"] == 20, "the architecture is the model's"
+    old, new = weights_of(model), weights_of(tmp_path / "run" / "model.gad")
+    moved = [n for n in old if n.startswith("0.encoder") or "raw_times" in n]
+    assert moved
+    for name in moved:
+        torch.testing.assert_close(new[name], old[name], atol=1e-6, rtol=0)
+    values = gad.load(tmp_path / "run" / "model.gad").predict(["CCO"])
+    assert values.shape == (1, 2)
+
+
+def test_tensorboard_is_an_extra(table, tmp_path):
+    called = call("train", table, *TINY, "--logger", "tensorboard", "--out", tmp_path / "run")
+    if importlib.util.find_spec("tensorboard") is None:
+        assert called.code == 1
+        assert "pip install" in called.err
+    else:
+        assert called.code == 0
+        assert list((tmp_path / "run").glob("tensorboard/**/events*"))
