@@ -42,7 +42,7 @@ def test_aspirin_quickly():
 
 @pytest.mark.parametrize(
     "text",
-    ["[Fe]", "*", "[Na+].[Cl-]", "[2H]C", "[He]", "C" * 300, "c1ccccc1" * 30, "[Al](Cl)(Cl)Cl"],
+    ["[Fe]", "*", "[Na+].[Cl-]", "[2H]C", "[He]", "C" * 600, "c1ccccc1" * 30, "[Al](Cl)(Cl)Cl"],
 )
 @pytest.mark.parametrize(
     ("function", "names"),
@@ -54,6 +54,13 @@ def test_finite(text, function, names):
     assert values.dtype == np.float64
     assert np.isfinite(values).all()
     assert np.abs(values).max() <= 1e6
+
+
+def test_large_molecules_keep_the_descriptors_that_are_quick():
+    values = dict(zip(DESCRIPTOR_NAMES, descriptors(parse("C" * 600)), strict=True))
+    assert values["MolWt"] == pytest.approx(600 * 12.011 + 1202 * 1.008)
+    assert values["NumRotatableBonds"] == 597
+    assert values["BertzCT"] == values["Chi0"] == values["MaxEStateIndex"] == 0
 
 
 def test_names_are_distinct():

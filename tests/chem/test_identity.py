@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
+
 import pytest
 from rdkit import Chem
 
-from gad.chem import canonical, parse, scaffold
+from gad.chem import canonical, parse, quiet, scaffold
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,20 @@ def test_canonical(text, expected):
 def test_stereoisomers_have_different_names():
     for one, other in (("C[C@H](O)F", "C[C@@H](O)F"), ("F/C=C/F", "F/C=C\\F")):
         assert canonical(parse(one)) != canonical(parse(other))
+
+
+def test_scaffold_is_rdkits(data_dir):
+    with gzip.open(data_dir / "aqsol" / "aqsol.csv.gz", "rt", encoding="utf-8") as file, quiet:
+        rows = list(csv.DictReader(file))[::10]
+        mols = [Chem.MolFromSmiles(row["smiles"]) for row in rows]
+    for mol in filter(None, mols):
+        frame = Chem.MurckoDecompose(Chem.RemoveHs(mol))
+        assert scaffold(mol) == Chem.MolToSmiles(frame, isomericSmiles=False)
+
+
+def test_scaffold_of_a_protein():
+    text = "N[C@@H](Cc1ccccc1)C(=O)" * 400 + "O"
+    assert scaffold(parse(text)).count("c1ccccc1") == 400
 
 
 @pytest.mark.parametrize(

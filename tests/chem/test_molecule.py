@@ -39,6 +39,7 @@ ETHANOL = Chem.MolToMolBlock(Chem.MolFromSmiles("CCO"))
         ("x" * 1_000_000, "the SMILES has 1,000,000 characters; at most 30,000 are read"),
         ("C" * (MAX_ATOMS + 1), "the molecule has 10,001 atoms; at most 10,000 are read"),
         ("(" * MAX_CHARACTERS, "SMILES Parse Error: syntax error"),
+        ("*" + "(C)" * 3000, "Pre-condition Violation: getValence"),
         ("C" * 300 + "Q", "(check for mistakes around position 301)"),
     ],
 )
@@ -109,7 +110,7 @@ def test_threads_get_their_own_reasons():
             parse("C" * length + "(")
         return str(caught.value)
 
-    lengths = [1 + k % 7 for k in range(200)]
+    lengths = [1 + k % 7 for k in range(1000)]
     with ThreadPoolExecutor(4) as pool:
         for length, message in zip(lengths, pool.map(reason, lengths), strict=True):
             assert f"parsing: {'C' * length}( (check" in message

@@ -20,7 +20,8 @@ MAX_CHARACTERS = 30_000
 _LONGEST_REASON = 200
 _CLOCK = re.compile(r"^\[\d\d:\d\d:\d\d\] ", re.MULTILINE)
 _POSITION = re.compile(r"check for mistakes around position \d+")
-_capturing = Lock()
+# One thread at a time, lest a reason be read from the log of another.
+_reading = Lock()
 
 
 class _Quiet:
@@ -146,11 +147,12 @@ def _attempt(reader: Callable[[str], Chem.Mol | None], text: str) -> Chem.Mol | 
     if not quiet.inside:
         with quiet:
             return _attempt(reader, text)
-    try:
-        return reader(text)
-    except (RuntimeError, ValueError):
-        # A broken CXSMILES extension, half a surrogate pair, an invariant inside RDKit.
-        return None
+    with _reading:
+        try:
+            return reader(text)
+        except (RuntimeError, ValueError):
+            # A broken CXSMILES extension, half a surrogate pair, an invariant inside RDKit.
+            return None
 
 
 def _why_not_smiles(text: str) -> str:
@@ -184,34 +186,37 @@ def _why_not_block(text: str) -> str:
 
 def _why_not_sane(mol: Chem.Mol) -> str:
     """Sanitise ``mol`` in place; "" if that succeeds, else RDKit's reason."""
-    with quiet:
+    with _reading, quiet:
         try:
             Chem.SanitizeMol(mol)
         except (RuntimeError, ValueError) as error:
-            return _clip(str(error))
+            return _told(str(error).splitlines())
     return ""
 
 
 def _captured(read: Callable[[], Chem.Mol | None]) -> tuple[str, Chem.Mol | None]:
     """What ``read`` writes to RDKit's error log, in one line, and what it returns.
 
-    Syntax errors exist nowhere but in the log, which belongs to the whole process: one thread at a
-    time. An RDKit that cannot capture its log gives "".
+    Syntax errors exist nowhere but in the log, which belongs to the whole process. An RDKit that
+    cannot capture its log gives "".
     """
     capture: Any = getattr(rdBase, "CaptureErrorLog", rdBase.BlockLogs)
-    with _capturing, quiet, capture() as log:
+    with _reading, quiet, capture() as log:
         try:
             mol = read()
             text = _CLOCK.sub("", getattr(log, "messages", ""))
         except UnicodeError:
             return "it has characters that are not ASCII", None
         except (RuntimeError, ValueError) as error:
-            return _clip(str(error)), None
-    lines = [line for line in text.splitlines() if line.strip()] or [""]
-    # A violated invariant is announced by stars, then named, then told, then traced.
-    first = ": ".join(lines[1:3]) if lines[0] == "****" else lines[0]
+            return _told(str(error).splitlines()), None
     position = _POSITION.search(text)
-    return _clip(first) + (f" ({position[0]})" if position else ""), mol
+    return _told(text.splitlines()) + (f" ({position[0]})" if position else ""), mol
+
+
+def _told(lines: list[str]) -> str:
+    """The first line; of a violated invariant its kind and what was violated, not where."""
+    lines = [line for line in lines if line.strip(" *")] or [""]
+    return _clip(": ".join(lines[:2]) if lines[0].endswith((" Violation", " Error")) else lines[0])
 
 
 def _clip(text: str) -> str:
