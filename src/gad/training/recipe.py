@@ -64,13 +64,13 @@ class Recipe:
     dx_centre: str = "message"
     edges: bool = True
     edge_channels: int = 16
-    readout: str = "sum"
+    readout: str = "mean"
     batch_norm: bool = True
     graph_norm: bool = False
     residual: bool = True
     dropout: float = 0.0
 
-    epochs: int = 100
+    epochs: int = 60
     batch_size: int = 64
     learning_rate: float = 1e-3
     weight_decay: float = 1e-5
