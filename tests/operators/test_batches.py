@@ -113,6 +113,56 @@ def test_many_graphs_at_once():
         torch.testing.assert_close(dx_part, single.directional_derivative(x), rtol=0, atol=1e-9)
 
 
+@pytest.mark.parametrize("k", [None, 3])
+@pytest.mark.parametrize("parts", [PLAIN, WEIGHTED, MIXED], ids=["plain", "weighted", "mixed"])
+def test_graphs_chosen_out_of_a_batch(parts, k):
+    """Any graphs in any order, some twice: the same as building them alone."""
+    batch = as_batch(parts, k=k)
+    numbers = torch.from_numpy(np.random.default_rng(0).integers(0, len(parts), len(parts)))
+    chosen = batch.select(numbers)
+    wanted = as_batch([parts[n] for n in numbers.tolist()], k=k)
+    signals = [torch.from_numpy(p.signal(seed=s)) for s, p in enumerate(parts)]
+    x = torch.cat([signals[n] for n in numbers.tolist()])
+    assert torch.equal(torch.cat(signals)[batch.flat_index(numbers, "node")], x)
+    for name in {*STRUCTURE, "reverse"} - {"edge_position"}:
+        assert torch.equal(getattr(chosen, name), getattr(wanted, name)), name
+    for name in VALUES:
+        torch.testing.assert_close(getattr(chosen, name), getattr(wanted, name), rtol=0, atol=1e-12)
+    for a, b in zip(results(chosen, x), results(wanted, x), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+    # Features of edges come along in the operators' own order.
+    feature = torch.rand(batch.num_edges)[batch.flat_index(numbers, "edge")]
+    assert feature.numel() == chosen.num_edges == chosen.num_given_edges
+    assert torch.equal(chosen.edge_position, torch.arange(chosen.num_edges))
+
+
+def test_what_is_chosen_is_itself():
+    """Choosing every graph in order gives the batch; choosing again chooses from the choice."""
+    batch = as_batch(PLAIN)
+    whole = batch.select(torch.arange(len(PLAIN)))
+    for name in {*STRUCTURE, *VALUES, "reverse", "field", "eigenvectors"} - {"edge_position"}:
+        assert torch.equal(getattr(whole, name), getattr(batch, name)), name
+    twice = batch.select(torch.tensor([3, 5, 1])).select(torch.tensor([2, 0]))
+    once = batch.select(torch.tensor([1, 3]))
+    assert torch.equal(twice.source, once.source)
+    assert torch.equal(twice.eigenvectors, once.eigenvectors)
+    bare = as_batch(PLAIN, basis=False, directions=False).select(torch.tensor([4]))
+    assert not bare.has_basis
+    assert not bare.has_directions
+
+
+def test_a_whole_basis_chosen_out_of_cut_ones_is_whole():
+    batch = as_batch([path(2), path(10)], k=4)
+    assert batch.truncated
+    assert not batch.select(torch.tensor([0])).truncated
+    assert batch.select(torch.tensor([1])).truncated
+
+
+def test_choosing_nothing():
+    with pytest.raises(ValueError, match="an empty batch: no graphs were chosen"):
+        as_batch(PLAIN).select(torch.tensor([], dtype=torch.int64))
+
+
 def test_the_given_edges_are_found_again():
     """edge_position leads from the sorted edges back to any feature of the given ones."""
     parts = [molecule(9), path(1), ring(4)]
@@ -151,6 +201,8 @@ def test_sizes_and_degrees():
     assert operators.mass.tolist() == [3, 1, 1, 1, 1, 1, 1, 1]
     assert operators.component.tolist() == [0, 0, 0, 0, 1, 2, 3, 3]
     assert operators.graph_sizes.tolist() == [4, 2, 2]
+    size = torch.tensor([4, 4, 4, 4, 2, 2, 2, 2]).double()
+    torch.testing.assert_close(operators.inverse_root_size, size**-0.5)
     assert repr(operators) == (
         "GraphOperators(3 graphs, 8 nodes, 8 edges, 4 components, full basis, directions)"
     )

@@ -53,6 +53,41 @@ def test_neighbours_of_any_graph(graph):
     assert_jagged(graph.operators(), graph.edge_index)
 
 
+@EVERY_GRAPH
+def test_the_reverse_of_an_edge(graph):
+    operators = graph.operators()
+    assert torch.equal(operators.source[operators.reverse], operators.target)
+    assert torch.equal(operators.target[operators.reverse], operators.source)
+
+
+@EVERY_GRAPH
+def test_the_field_on_jagged_edges(graph):
+    """The directional filters, read from the jagged field instead."""
+    operators, x = graph.operators(), torch.from_numpy(graph.signal(2))
+    layout, field = operators.neighbours, operators.jagged_field
+    order = torch.arange(graph.num_nodes) if layout.order is None else layout.order
+    x = x[order]
+    target = torch.cat([torch.arange(count) for count in layout.counts] or [order[:0]])
+    average = torch.zeros_like(x).index_add(0, target, field.norm[:, None] * x[layout.source])
+    first = torch.zeros_like(x).index_add(0, target, field.first[:, None] * x[layout.source])
+    square = (first - field.first_sum[:, None] * x) ** 2
+    others = x.new_zeros(field.node.numel(), 2)
+    others.index_add_(0, field.row, field.value[:, None] * x[layout.source[field.edge]])
+    others -= field.row_sum[:, None] * x[field.node]
+    square.index_add_(0, field.node, others**2)
+    back = torch.empty_like(order)
+    back[order] = torch.arange(graph.num_nodes)
+    x = x[back]
+    torch.testing.assert_close(average[back], operators.directional_average(x), rtol=0, atol=1e-13)
+    torch.testing.assert_close(
+        square.sqrt()[back], operators.directional_derivative(x), rtol=0, atol=1e-7
+    )
+    rows = torch.zeros(graph.num_nodes).double().index_add(0, target, field.norm)
+    torch.testing.assert_close(field.norm_sum, rows, rtol=0, atol=1e-14)
+    assert field.to(torch.float32).value.dtype == torch.float32
+    assert field.to(torch.float32).row.dtype == torch.int64
+
+
 def test_neighbours_with_self_loops():
     edges = torch.tensor([[0, 0, 1, 1, 2, 1], [0, 1, 0, 2, 1, 1]])
     assert_jagged(build_operators(edges, 3), edges)
@@ -75,8 +110,7 @@ def test_buckets_hold_every_eigenvector_once():
     graph = disjoint(*molecules(40, seed=9), *ZOO.values())
     operators = graph.operators()
     basis = operators.padded_basis
-    nodes = torch.cat([b.nodes for b in basis.buckets])
-    assert torch.equal(nodes[basis.position], torch.arange(graph.num_nodes))
+    assert torch.equal(basis.nodes[basis.position], torch.arange(graph.num_nodes))
     values, _, counts = operators.need_basis()
     kept = torch.cat([
         b.eigenvalues[b.synthesis.abs().sum(-1) > 0] for b in basis.buckets

@@ -75,7 +75,7 @@ def assert_same_as_dense(graph, solver, scheme, times, dtype, tolerance, seed=0)
 
 
 @EVERY_CASE
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_any_graph_in_double_precision(solver, scheme, data):
     graph, times = data.draw(graphs(max_nodes=10)), data.draw(diffusion_times())
@@ -83,7 +83,7 @@ def test_any_graph_in_double_precision(solver, scheme, data):
 
 
 @EVERY_CASE
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_any_graph_in_single_precision(solver, scheme, data):
     graph, times = data.draw(graphs(max_nodes=10)), data.draw(diffusion_times())
