@@ -85,13 +85,13 @@ def stopped(
         stderr=subprocess.PIPE,
         text=True,
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 120
     while not ready():
         assert process.poll() is None, process.communicate()[1]
         assert time.monotonic() < end, "it never got ready"
         time.sleep(0.01)
     process.send_signal(signal)
-    err = process.communicate(timeout=60)[1]
+    err = process.communicate(timeout=120)[1]
     return process.returncode, err
 
 

@@ -73,6 +73,13 @@ def test_recipes(tmp_path):
     assert found["default"]["scheme"] == "implicit"
 
 
+def test_only_the_first_of_several_processes_speaks(monkeypatch):
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    assert done("recipes") == done("recipes", "--json")
+    assert done("recipes").out == ""
+    assert type(listener(quiet=False)) is Listener
+
+
 EPOCHS = [
     {"epoch": float(e), "train_loss": 1 / (e + 1), "val_loss": 2 / (e + 1)} for e in range(100)
 ]

@@ -24,7 +24,7 @@ from typing import Any
 import typer
 
 from gad.cli.app import app
-from gad.cli.console import Outcome, print_error, print_json, show
+from gad.cli.console import Outcome, is_first, print_error, print_json, show
 
 INTERRUPTED = 130
 _RESUMABLE = frozenset({"train", "predict"})
@@ -61,7 +61,7 @@ def run(arguments: Sequence[str]) -> int:
             print_json({"error": message, "exit_code": code})
         else:
             print_error(message, label="" if code == INTERRUPTED else "error: ")
-    elif outcome is not None:
+    elif outcome is not None and is_first():
         with contextlib.suppress(BrokenPipeError):
             print_json(outcome.data) if as_json else show(outcome)
     return code

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gad.cli.console import errors
+from gad.cli.console import errors, is_first
 from gad.training.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def losses(row: Mapping[str, float]) -> str:
 
 def listener(quiet: bool) -> Listener:
     """The listener that suits where stderr goes."""
-    if quiet:
+    if quiet or not is_first():
         return Listener()
     console = errors()
     return Bars(console) if console.is_terminal else Lines(console)
