@@ -69,8 +69,11 @@ def test_recipes(tmp_path):
     shown = done("recipes").out
     found = done("recipes", "--json").json["recipes"]
     assert list(found) == recipe_names()
-    assert all(name in shown for name in found)
-    assert found["default"]["scheme"] == "implicit"
+    for name, recipe in found.items():
+        assert name in shown
+        assert recipe["about"], "a recipe begins with a comment that says what it is for"
+        assert recipe["about"][:60] in shown
+    assert found["default"]["settings"]["scheme"] == "implicit"
 
 
 def test_only_the_first_of_several_processes_speaks(monkeypatch):

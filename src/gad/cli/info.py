@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import resources
+from itertools import takewhile
 from typing import Any
 
 from gad.cli.console import Outcome, facts
@@ -73,13 +75,19 @@ def _listed(values: Mapping[str, Any], between: str = " ", after: str = ", ") ->
 
 def recipes(as_json: Json = False) -> Outcome:
     """List the recipes that come with the package."""
-    from gad.training.recipe import Recipe, load_recipe, recipe_names
+    from gad.training.recipe import load_recipe, recipe_names
 
     del as_json
-    usual = Recipe().to_dict()
     found = {
-        name: {k: v for k, v in load_recipe(name).to_dict().items() if v != usual[k]}
+        name: {"about": _about(name), "settings": load_recipe(name).to_dict()}
         for name in recipe_names()
     }
-    shown = facts({name: _listed(own, "=") or "the defaults" for name, own in found.items()})
-    return Outcome({"recipes": {n: load_recipe(n).to_dict() for n in found}}, shown)
+    shown = facts({name: recipe["about"] for name, recipe in found.items()})
+    return Outcome({"recipes": found}, shown)
+
+
+def _about(name: str) -> str:
+    """What a recipe's first lines, its comment, say of it."""
+    text = (resources.files("gad") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    return " ".join(line.lstrip("# ") for line in comment)
