@@ -18,9 +18,7 @@ from tests.nn.samples import SCHEMES, collate, decorate, model, predict
 def test_compiled_model_is_the_model():
     """Traced through, with gradients; generating machine code as well takes a minute and more."""
     batch = collate([decorate(disjoint(molecule(7), ring(5)))], dtype=torch.float64)
-    net = model(
-        10, layers=1, diffusion=SCHEMES["implicit"], aggregators=("max", "std", "dx")
-    ).double()
+    net = model(10, layers=1, diffusion=SCHEMES["implicit"], aggregators=("max", "dx")).double()
     twin = copy.deepcopy(net)
     compiled = torch.compile(twin, backend="aot_eager")
     expected, y = predict(net, batch), compiled(batch.x, batch.operators, batch.edge_attr)
