@@ -1,0 +1,194 @@
+"""The contenders as they take part: who, with how many threads, for how long, in which order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.contenders import chemprop_python
+from benchmarks.speed_workers import Worker, interleave, middle
+
+MOLECULES = 6_000
+OURS = "gad"
+OWN_LOOP = "gad, its own training loop"
+SPECTRAL = "gad, spectral scheme"
+PNA = "PyTorch Geometric, PNAConv network"
+DMPNN = "chemprop, D-MPNN"
+FORWARD_ONLY = ", forward only"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and how often."""
+
+    seconds: float = 2.0
+    rounds: int = 5
+    threads: tuple[int, ...] = (1, 2)
+    batches: tuple[int, ...] = (64, 128)
+    compiles: bool = True
+    compile_limit: float = 180.0
+    rows: tuple[int, int] = (6_144, 18_432)
+    predict_rounds: int = 3
+    prepared: int = 2_000
+
+    def quick(self) -> Plan:
+        """Just enough to see that everything runs."""
+        return replace(
+            self, seconds=0.2, rounds=2, threads=(1,), compiles=False, rows=(256, 512),
+            predict_rounds=1, prepared=200,
+        )  # fmt: skip
+
+
+class Entry(NamedTuple):
+    """A contender as it takes part in the rounds."""
+
+    who: str
+    batch: int
+    threads: int
+    compiled: bool = False
+
+    @property
+    def rival(self) -> tuple[str, int]:
+        """Entries of the same contender and batch: the fastest of them counts."""
+        return self.who, self.batch
+
+    def __str__(self) -> str:
+        threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
+        return f"{self.who}, {threads}{', compiled' if self.compiled else ''}"
+
+
+Rates = dict[Entry, list[float]]
+
+
+@dataclass
+class Bench:
+    """The contenders' processes, started when they are first needed."""
+
+    plan: Plan
+    tell: Callable[[str], None]
+    work: Path
+    tried: dict[str, Any] = field(default_factory=dict)
+    _workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
+    _models: dict[str, Any] = field(default_factory=dict)
+    _rates: dict[Entry, float] = field(default_factory=dict)
+
+    def worker(self, module: str, threads: int) -> Worker:
+        """The process of a contender with so many threads."""
+        key = module, threads
+        if key not in self._workers:
+            python = chemprop_python() if module == "speed_chemprop" else Path(sys.executable)
+            self._workers[key] = Worker(module, threads, python)
+        return self._workers[key]
+
+    def model(self, who: str) -> dict[str, Any]:
+        """What a contender's model is."""
+        if who not in self._models:
+            request: dict[str, Any] = {} if who == "gad" else {"parameters": self.size}
+            if who == "chemprop":
+                request["molecules_used"] = MOLECULES
+            worker = self.worker(f"speed_{who}", self.plan.threads[0])
+            self._models[who] = worker.ask("info", **request)
+        return self._models[who]
+
+    @property
+    def size(self) -> int:
+        """How many parameters our model has."""
+        return int(self.model("gad")["parameters"])
+
+    def close(self) -> None:
+        """End all processes."""
+        for worker in self._workers.values():
+            worker.close()
+
+    def go(self, entry: Entry, do: str, seconds: float | None = None) -> float:
+        """Molecules per second of one go."""
+        who, batch, threads, compiled = entry
+        seconds = self.plan.seconds if seconds is None else seconds
+        if who == DMPNN:
+            request: dict[str, Any] = {"parameters": self.size, "molecules_used": MOLECULES}
+            return self._fit("speed_chemprop", entry, seconds, request)
+        if who == OWN_LOOP:
+            return self._fit("speed_gad", entry, seconds, {})
+        request = {"batch": batch, "seconds": seconds, "compiled": compiled}
+        if who.endswith(FORWARD_ONLY):
+            request["forward_only"] = True
+        if who == SPECTRAL:
+            request["scheme"] = "spectral"
+        if who.startswith(PNA):
+            return self._rate("speed_pna", threads, do, **request, parameters=self.size)
+        return self._rate("speed_gad", threads, do, **request)
+
+    def _rate(self, module: str, threads: int, do: str, **request: Any) -> float:
+        return float(self.worker(module, threads).ask(do, **request)["rate"])
+
+    def _fit(self, module: str, entry: Entry, seconds: float, request: dict[str, Any]) -> float:
+        """A whole training loop: as many batches as fill the time, after the first few."""
+        batches = 10 + round(self._rates.get(entry, 0.0) * seconds / entry.batch)
+        rate = self._rate(
+            module, entry.threads, "fit", batch=entry.batch, batches=batches, **request
+        )
+        self._rates[entry] = rate
+        return rate
+
+    def entries(self, *contenders: str) -> list[Entry]:
+        """Every contender with every batch and number of threads."""
+        return [
+            Entry(who, batch, threads)
+            for batch in self.plan.batches
+            for who in contenders
+            for threads in self.plan.threads
+        ]
+
+    def compare(self, entries: Sequence[Entry], do: str) -> Rates:
+        """Rounds of all entries; those far behind their own rivals drop out after the first."""
+        for entry in entries:  # what is loaded on first use is loaded now
+            self.go(entry, do, seconds=0.0)
+        goes = {entry: (lambda entry=entry: self.go(entry, do)) for entry in entries}
+        pilot = interleave(goes, 1, self.tell)
+        best: dict[Any, float] = {}
+        for entry, (rate,) in pilot.items():
+            best[entry.rival] = max(rate, best.get(entry.rival, 0.0))
+        kept = {e: goes[e] for e, (rate,) in pilot.items() if rate > 0.8 * best[e.rival]}
+        found = interleave(kept, self.plan.rounds - 1, self.tell)
+        return {entry: pilot[entry] + found.get(entry, []) for entry in entries}
+
+    def compiled(self, who: str, do: str) -> list[Entry]:
+        """A contender compiled, with its faster number of threads, if that succeeds in time."""
+        if not self.plan.compiles:
+            return []
+        batch = self.plan.batches[0]
+        rates = {n: self.go(Entry(who, batch, n), do, seconds=1.0) for n in self.plan.threads}
+        entry = Entry(who, batch, max(rates, key=lambda n: rates[n]), compiled=True)
+        name = f"{entry}, {do}"
+        self.tell(f"compiling: {name}")
+        request: dict[str, Any] = {"batch": batch, "seconds": 0.0, "compiled": True}
+        module = "speed_pna" if who == PNA else "speed_gad"
+        if who == PNA:
+            request["parameters"] = self.size
+        worker = self.worker(module, entry.threads)
+        try:
+            done = worker.ask(do, limit=self.plan.compile_limit, **request)
+        except (TimeoutError, RuntimeError) as error:
+            del self._workers[module, entry.threads]
+            worker.close()
+            self.tried[name] = {"failed": str(error).splitlines()[0]}
+            return []
+        self.tried[name] = {"warm_up_seconds": done["warm_up_seconds"]}
+        return [entry._replace(batch=batch) for batch in self.plan.batches]
+
+    def note_compiled(self, found: Rates, do: str) -> None:
+        """Take down what compiling gave."""
+        for entry, rates in found.items():
+            outcome = self.tried.get(f"{entry}, {do}")
+            if entry.compiled and outcome is not None:
+                eager = found[fastest(found, *entry.rival, eager=True)]
+                outcome[f"gain at batch {entry.batch}"] = middle(rates) / middle(eager)
+
+
+def fastest(found: Rates, who: str, batch: int, *, eager: bool = False) -> Entry:
+    """The entry that represents a contender."""
+    mine = [e for e in found if e.rival == (who, batch) and not (eager and e.compiled)]
+    return max(mine, key=lambda e: middle(found[e]))

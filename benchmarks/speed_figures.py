@@ -1,0 +1,307 @@
+"""The eight figures: what is measured for each, and how it becomes one ratio."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.contenders import chemprop_python
+from benchmarks.speed_bench import (
+    DMPNN,
+    FORWARD_ONLY,
+    OURS,
+    OWN_LOOP,
+    PNA,
+    SPECTRAL,
+    Bench,
+    Rates,
+    fastest,
+)
+from benchmarks.speed_workers import interleave, middle, run_command
+
+Figures = dict[str, dict[str, Any]]
+
+
+def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[str, Any]:
+    """Ours over theirs for each batch; the figure is the less favourable of them."""
+    by_batch = {}
+    for batch in batches:
+        us, them = fastest(found, ours, batch), fastest(found, theirs, batch)
+        each = [a / b for a, b in zip(found[us], found[them], strict=False)]
+        entry = {
+            "ours": middle(found[us]),
+            "theirs": middle(found[them]),
+            "ratio": middle(found[us]) / middle(found[them]),
+            "spread": [min(each), max(each)],
+            "threads": {"ours": us.threads, "theirs": them.threads},
+            "compiled": {"ours": us.compiled, "theirs": them.compiled},
+            "rounds": len(each),
+        }
+        if any(e.compiled for e in found):
+            eager = middle(found[fastest(found, ours, batch, eager=True)])
+            entry["ratio_eager"] = eager / entry["theirs"]
+        by_batch[batch] = entry
+    least = min(by_batch, key=lambda batch: by_batch[batch]["ratio"])
+    named = {(e.batch, str(e)) for e in found if e.who in (ours, theirs)}
+    settings = {
+        f"{e}, batch {e.batch}": middle(rates)
+        for e, rates in found.items()
+        if (e.batch, str(e)) in named
+    }
+    return {
+        **by_batch[least],
+        "unit": "molecules/s",
+        "batch": least,
+        "by_batch": {str(batch): entry for batch, entry in by_batch.items()},
+        "settings": settings,
+    }
+
+
+def measure_training(bench: Bench, wanted: set[str]) -> Figures:
+    """Training: against both peers, and one scheme against the other."""
+    pairs = {
+        "train_vs_pna": (OURS, PNA),
+        "train_vs_chemprop": (OWN_LOOP, DMPNN),
+        "implicit_vs_spectral": (OURS, SPECTRAL),
+    }
+    pairs = {name: pair for name, pair in pairs.items() if name in wanted}
+    if not pairs:
+        return {}
+    bench.tell("training")
+    who = list(dict.fromkeys(name for pair in pairs.values() for name in pair))
+    for name, contender in (("pna", PNA), ("chemprop", DMPNN)):
+        if contender in who:
+            bench.model(name)
+    entries = bench.entries(*who)
+    if PNA in who:
+        entries += bench.compiled(PNA, "train")
+    found = bench.compare(entries, "train")
+    figures = {name: ratio(found, *pair, bench.plan.batches) for name, pair in pairs.items()}
+    for name, contender, peer in (
+        ("train_vs_pna", PNA, "pna"),
+        ("train_vs_chemprop", DMPNN, "chemprop"),
+        ("implicit_vs_spectral", SPECTRAL, "gad"),
+    ):
+        if name in figures:
+            figures[name]["contender"] = contender
+            figures[name]["parameters"] = {
+                "ours": bench.size, "theirs": bench.model(peer)["parameters"]
+            }  # fmt: skip
+    return figures
+
+
+def measure_products(bench: Bench, wanted: set[str]) -> Figures:
+    """The matrix products of a training step, alone, as a share of the step."""
+    if "matmul_share" not in wanted:
+        return {}
+    bench.tell("matrix products alone")
+    plan, by = bench.plan, {}
+    for batch in plan.batches:
+        goes = {
+            threads: lambda threads=threads, batch=batch: bench.worker("speed_gad", threads).ask(
+                "products", batch=batch, seconds=plan.seconds
+            )
+            for threads in plan.threads
+        }
+        found = interleave(goes, plan.rounds, bench.tell)
+        step = {n: middle(go["step_ms"] for go in found[n]) for n in found}
+        threads = min(step, key=lambda n: step[n])
+        shares = [go["products_ms"] / go["step_ms"] for go in found[threads]]
+        alone = middle(go["products_ms"] for go in found[threads])
+        by[batch] = {
+            "ours": alone,
+            "theirs": step[threads],
+            "ratio": alone / step[threads],
+            "spread": [min(shares), max(shares)],
+            "threads": {"ours": threads},
+            "products": found[threads][0]["products"],
+            "rounds": plan.rounds,
+        }
+    least = min(by, key=lambda batch: by[batch]["ratio"])
+    figure = {**by[least], "unit": "ms", "batch": least, "contender": "the whole training step"}
+    return {"matmul_share": {**figure, "by_batch": {str(b): e for b, e in by.items()}}}
+
+
+def measure_inference(bench: Bench, wanted: set[str]) -> Figures:
+    """Inference: batches made and predicted; and predicted only."""
+    if "infer_vs_pna" not in wanted:
+        return {}
+    bench.tell("inference")
+    bench.model("pna")
+    entries = bench.entries(OURS, PNA, OURS + FORWARD_ONLY, PNA + FORWARD_ONLY)
+    found = bench.compare([*entries, *bench.compiled(PNA, "infer")], "infer")
+    figure = ratio(found, OURS, PNA, bench.plan.batches)
+    only = ratio(found, OURS + FORWARD_ONLY, PNA + FORWARD_ONLY, bench.plan.batches)
+    figure["contender"] = PNA
+    figure["forward_only"] = {k: only[k] for k in ("ours", "theirs", "ratio", "spread", "batch")}
+    figure["parameters"] = {"ours": bench.size, "theirs": bench.model("pna")["parameters"]}
+    return {"infer_vs_pna": figure}
+
+
+def measure_prediction(bench: Bench, wanted: set[str]) -> Figures:
+    """From a file of SMILES to a file of predictions, by the two command lines."""
+    if "predict_vs_chemprop" not in wanted:
+        return {}
+    bench.tell("prediction of files")
+    from benchmarks.speed_gad import smiles
+
+    plan, work = bench.plan, bench.work
+    files = {}
+    for rows in plan.rows:
+        files[rows] = work / f"{rows}.csv"
+        with files[rows].open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["smiles"])
+            writer.writerows([text] for text in smiles(rows))
+    first = plan.threads[0]
+    sizes = {
+        "ours": bench.worker("speed_gad", first).ask("model", folder=str(work / "gad"))[
+            "parameters"
+        ],
+        "theirs": bench.worker("speed_chemprop", first).ask(
+            "model", path=str(work / "chemprop.pt"), parameters=bench.size
+        )["parameters"],
+    }
+    gad = str(Path(sys.executable).with_name("gad"))
+    chemprop = str(chemprop_python().with_name("chemprop"))
+    settings: dict[str, list[tuple[int, int]]] = {  # (worker processes, threads of each)
+        "gad": [(2, 1), (1, 2)],
+        "chemprop": [(0, 2), (1, 1), (2, 1)],
+    }
+
+    def run(who: str, rows: int, setting: tuple[int, int]) -> dict[str, float]:
+        processes, threads = setting
+        out = work / f"{who}.csv"
+        out.unlink(missing_ok=True)
+        if who == "gad":
+            command = [gad, "predict", str(work / "gad" / "model.gad"), str(files[rows]),
+                       "-o", str(out), "--workers", str(processes)]  # fmt: skip
+        else:
+            command = [chemprop, "predict", "-i", str(files[rows]), "-o", str(out), "-s", "smiles",
+                       "--model-paths", str(work / "chemprop.pt"), "--accelerator", "cpu",
+                       "--num-workers", str(processes)]  # fmt: skip
+        done = run_command(command, threads=threads, log=work / f"{who}.log", memory=True)
+        with out.open(encoding="utf-8", newline="") as file:
+            written = sum(1 for _ in csv.reader(file)) - 1
+        if written != rows:
+            raise RuntimeError(f"{who} predicted {written} of {rows} rows")
+        return done
+
+    small, large = plan.rows
+    tried = {
+        who: {setting: run(who, small, setting)["seconds"] for setting in several}
+        for who, several in settings.items()
+    }
+    best = {who: min(several, key=lambda s: several[s]) for who, several in tried.items()}
+    goes = {
+        (who, rows): lambda who=who, rows=rows: run(who, rows, best[who])
+        for who in settings
+        for rows in plan.rows
+    }
+    found = interleave(goes, plan.predict_rounds, bench.tell)
+
+    def marginal(who: str) -> list[float]:
+        pairs = zip(found[who, small], found[who, large], strict=True)
+        return [(large - small) / (b["seconds"] - a["seconds"]) for a, b in pairs]
+
+    ours, theirs = marginal("gad"), marginal("chemprop")
+    return {
+        "predict_vs_chemprop": {
+            "ours": middle(ours),
+            "contender": "chemprop predict",
+            "theirs": middle(theirs),
+            "ratio": middle(ours) / middle(theirs),
+            "spread": [min(ours) / max(theirs), max(ours) / min(theirs)],
+            "unit": "molecules/s, marginal",
+            "batch": "each command's own",
+            "threads": {
+                name: {"processes": best[who][0], "threads": best[who][1]}
+                for name, who in (("ours", "gad"), ("theirs", "chemprop"))
+            },
+            "rows": list(plan.rows),
+            "seconds": {
+                who: [middle(go["seconds"] for go in found[who, rows]) for rows in plan.rows]
+                for who in settings
+            },
+            "peak_megabytes": {
+                who: [max(go["megabytes"] for go in found[who, rows]) for rows in plan.rows]
+                for who in settings
+            },
+            "parameters": sizes,
+            "settings": {
+                f"{who}, {p} processes, {t} threads, {small} rows": seconds
+                for who, several in tried.items()
+                for (p, t), seconds in several.items()
+            },
+            "rounds": plan.predict_rounds,
+        }
+    }
+
+
+def measure_preparation(bench: Bench, wanted: set[str]) -> Figures:
+    """Parse, featurise and decompose on one core, with and without descriptors."""
+    if "prepare_per_core" not in wanted:
+        return {}
+    bench.tell("preparation")
+    worker = bench.worker("speed_gad", 1)
+    goes = {
+        descriptors: lambda descriptors=descriptors: worker.ask(
+            "prepare", count=bench.plan.prepared, descriptors=descriptors
+        )["rate"]
+        for descriptors in (True, False)
+    }
+    found = interleave(goes, bench.plan.rounds, bench.tell)
+    from gad.training.recipe import load_recipe
+
+    default = found[load_recipe("default").descriptors]
+    return {
+        "prepare_per_core": {
+            "ours": middle(default),
+            "contender": "one molecule a second",
+            "theirs": 1,
+            "ratio": middle(default),
+            "spread": [min(default), max(default)],
+            "unit": "molecules/s",
+            "batch": bench.plan.prepared,
+            "threads": {"ours": 1},
+            "with_descriptors": middle(found[True]),
+            "without_descriptors": middle(found[False]),
+            "rounds": bench.plan.rounds,
+        }
+    }
+
+
+def measure_startup(bench: Bench, wanted: set[str]) -> Figures:
+    """The time of ``gad --help``."""
+    if "startup" not in wanted:
+        return {}
+    bench.tell("start-up")
+    command = [str(Path(sys.executable).with_name("gad")), "--help"]
+    times = [run_command(command, threads=None)["seconds"] for _ in range(10)]
+    best = min(times)
+    return {
+        "startup": {
+            "ours": best,
+            "contender": "one second",
+            "theirs": 1,
+            "ratio": 1 / best,
+            "spread": [1 / max(times), 1 / best],
+            "unit": "s",
+            "batch": None,
+            "threads": {"ours": 1},
+            "rounds": len(times),
+        }
+    }
+
+
+MEASURES = (
+    measure_training,
+    measure_products,
+    measure_inference,
+    measure_prediction,
+    measure_preparation,
+    measure_startup,
+)

@@ -1,0 +1,337 @@
+"""Our side of the comparison, in a process of its own (see ``speed_workers``)."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.speed_products import record_products, replay
+from benchmarks.speed_workers import Goes, serve, steady
+from gad.data import known
+from gad.data.known.graphset import GraphSet
+from gad.data.molecules import PackedMolecules, read_molecules
+from gad.nn import GAD, count_parameters, decay_groups, mean_log_degree
+from gad.operators import GraphOperators
+from gad.training.batches import Batches, Labelled
+from gad.training.build import Inputs, build_model, preparation_of
+from gad.training.dataset import pack_graphs
+from gad.training.fit import fit
+from gad.training.recipe import Recipe
+from gad.training.task import Task
+
+# Of the 10,000 molecules to train on; enough for a few seconds at any speed.
+MOLECULES = 6_000
+BUDGET = 100_000
+TASK = Task("regression", ("logP",))
+# Named one by one: the comparison stays what it is when the defaults change.
+RECIPE = Recipe(
+    width=0, budget=BUDGET, epochs=1, layers=4, towers=5, edges=True, edge_channels=16,
+    aggregators=("mean", "max", "min", "dx"), readout="mean", k=0, random_walk=0,
+    scalers=("identity", "amplification", "attenuation"), batch_norm=True, graph_norm=True,
+    residual=True, dropout=0.0, ema=0.0,
+)  # fmt: skip
+GOES = Goes()
+
+
+def settings() -> dict[str, Any]:
+    """What the model is, for the record."""
+    keys = ("layers", "towers", "aggregators", "scalers", "edges", "edge_channels", "readout")
+    return {"budget": BUDGET, **{key: RECIPE.to_dict()[key] for key in keys}}
+
+
+@lru_cache
+def zinc() -> GraphSet:
+    """The benchmark's graphs."""
+    graphs = known.load("zinc")
+    assert isinstance(graphs, GraphSet)
+    return graphs
+
+
+def first_graphs(count: int) -> GraphSet:
+    """The first so many molecules of the training part (which comes first)."""
+    graphs = zinc()
+    nodes, bonds = graphs.node_ptr[count], graphs.edge_ptr[count]
+    return replace(
+        graphs,
+        node_ptr=graphs.node_ptr[: count + 1],
+        edge_ptr=graphs.edge_ptr[: count + 1],
+        atom_categories=graphs.atom_categories[:nodes],
+        atom_values=graphs.atom_values[:nodes],
+        bonds=graphs.bonds[:bonds],
+        bond_categories=graphs.bond_categories[:bonds],
+        targets=graphs.targets[:count],
+        split=type(graphs.split)(range(count), [], []),
+    )
+
+
+def smiles(count: int) -> list[str]:
+    """The same molecules as SMILES; all 12,000 again and again if more are wanted."""
+    folder = os.environ.get("GAD_DATA")
+    if not folder:
+        raise RuntimeError("set GAD_DATA to the folder with zinc12k/")
+    path = Path(folder) / "zinc12k" / "zinc12k_smiles.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        texts = [row["smiles"] for row in csv.DictReader(file)]
+    return list(itertools.islice(itertools.cycle(texts), count))
+
+
+@dataclass(frozen=True)
+class Work:
+    """The workload: labelled molecules, and the models that learn them."""
+
+    data: Labelled
+
+    @staticmethod
+    def of(graphs: GraphSet) -> Work:
+        """Pack graphs once."""
+        packed = pack_graphs(graphs, RECIPE)
+        targets = TASK.to_model(graphs.targets)
+        return Work(Labelled(packed, targets, torch.ones(len(graphs))))
+
+    def model(self, recipe: Recipe = RECIPE) -> GAD:
+        """A new model for these graphs."""
+        torch.manual_seed(0)
+        inputs = Inputs(zinc().atom_cardinalities, 0, zinc().bond_cardinalities, 0)
+        delta = mean_log_degree(self.data.molecules.operators)
+        return build_model(recipe, inputs, 1, delta=delta)
+
+    @property
+    def packed(self) -> PackedMolecules:
+        """The molecules alone."""
+        return self.data.molecules
+
+    def batches(self, batch: int) -> Iterator[Any]:
+        """Shuffled batches, epoch after epoch."""
+        rows = torch.arange(len(self.packed))
+        loader = Batches(self.data, rows, batch, seed=0)
+        for epoch in itertools.count():
+            loader.set_epoch(epoch)
+            yield from loader
+
+
+@lru_cache
+def work() -> Work:
+    """The workload of this process."""
+    return Work.of(first_graphs(MOLECULES))
+
+
+def optimiser(model: GAD) -> torch.optim.Optimizer:
+    """As training has it."""
+    return torch.optim.AdamW(decay_groups(model, RECIPE.weight_decay), lr=RECIPE.learning_rate)
+
+
+def step(model: GAD, descent: torch.optim.Optimizer, labelled: Any) -> None:
+    """Forward, backward, optimiser."""
+    molecules, targets, weights = labelled
+    loss, weight = TASK.losses(model(**molecules.inputs()), targets, weights)
+    (loss / weight).backward()
+    descent.step()
+    descent.zero_grad()
+
+
+@lru_cache
+def called(scheme: str, compiled: bool) -> GAD:
+    """A model as it is called; compiled for any number of atoms and bonds."""
+    model = work().model(replace(RECIPE, scheme=scheme))
+    return torch.compile(model, dynamic=True) if compiled else model  # type: ignore[return-value]
+
+
+def training(batch: int, scheme: str, compiled: bool) -> Iterator[int]:
+    """Train for ever; a number of molecules after each step."""
+    model = called(scheme, compiled)
+    descent = optimiser(model)
+    for labelled in work().batches(batch):
+        step(model.train(), descent, labelled)
+        yield len(labelled[1])
+
+
+def inference(batch: int, compiled: bool, forward_only: bool) -> Iterator[int]:
+    """Predict all molecules again and again, similar sizes together as ``gad predict`` does."""
+    model = called("implicit", compiled)
+    packed = work().packed
+    kept = list(packed.batches(batch)) if forward_only else None
+    while True:
+        for graphs, molecules in kept or packed.batches(batch):
+            model.eval()
+            with torch.no_grad():
+                model(**molecules.inputs())
+            yield graphs.numel()
+
+
+# ------------------------------------------------------------------------ what can be asked
+
+
+def answer_info() -> dict[str, Any]:
+    model = work().model()
+    return {"parameters": count_parameters(model), "width": model.channels, **settings()}
+
+
+def answer_train(
+    batch: int, seconds: float, scheme: str = "implicit", compiled: bool = False
+) -> dict[str, Any]:
+    def make() -> Iterator[int]:
+        return training(batch, scheme, compiled)
+
+    return GOES(("train", batch, scheme, compiled), make, seconds)
+
+
+def answer_infer(
+    batch: int, seconds: float, compiled: bool = False, forward_only: bool = False
+) -> dict[str, Any]:
+    def make() -> Iterator[int]:
+        return inference(batch, compiled, forward_only)
+
+    return GOES(("infer", batch, compiled, forward_only), make, seconds)
+
+
+class Stamped(Labelled):
+    """Labelled molecules that remember when a training loop took each of its batches."""
+
+    def batch(self, graphs: torch.Tensor) -> Any:
+        """Take down the time, then as ever."""
+        if not hasattr(self, "stamps"):
+            object.__setattr__(self, "stamps", [])
+        self.stamps.append(time.perf_counter())
+        return super().batch(graphs)
+
+
+def answer_fit(batch: int, batches: int) -> dict[str, Any]:
+    """The speed of the training loop that users run, Lightning and all, once it runs steadily."""
+    data = work().data
+    stamped = Stamped(data.molecules, data.targets, data.weights)
+    count = min(batches * batch, len(data.molecules) // batch * batch)
+    rows = {"train": torch.arange(count), "val": torch.arange(8)}
+    fit(work().model(), replace(RECIPE, batch_size=batch), TASK, stamped, rows)
+    # The last one taken is the validation's.
+    return {"rate": steady(stamped.stamps[:-1], batch)}
+
+
+@lru_cache
+def products_of(batch: int, count: int) -> Any:
+    """Some batches, the model that learns them, and the matrix products of their steps."""
+    model = work().model().train()
+    descent = optimiser(model)
+    numbers = torch.randperm(MOLECULES, generator=torch.Generator().manual_seed(0))
+    chosen = torch.split(numbers, batch)[:count]
+    step(model, descent, work().data.batch(chosen[0]))
+    products = [
+        record_products(lambda rows=rows: step(model, descent, work().data.batch(rows)))
+        for rows in chosen
+    ]
+    return model, descent, chosen, products
+
+
+def answer_products(batch: int, seconds: float, count: int = 8) -> dict[str, Any]:
+    """Whole training steps, and the matrix products of the very same steps timed alone."""
+    model, descent, chosen, products = products_of(batch, count)
+    whole = alone = 0.0
+    passes = 0
+    begun = time.perf_counter()
+    while time.perf_counter() - begun < seconds or not passes:
+        for rows, recorded in zip(chosen, products, strict=True):
+            start = time.perf_counter()
+            step(model, descent, work().data.batch(rows))
+            middle = time.perf_counter()
+            replay(recorded)
+            whole += middle - start
+            alone += time.perf_counter() - middle
+        passes += 1
+    steps = passes * len(chosen)
+    return {
+        "step_ms": 1e3 * whole / steps,
+        "products_ms": 1e3 * alone / steps,
+        "products": len(products[0]),
+    }
+
+
+def answer_outside(batch: int, seconds: float) -> dict[str, Any]:
+    """Where a step's time goes: making the batch, laying its operators out, and the model."""
+    model = work().model().train()
+    descent = optimiser(model)
+    spent = {"batching": 0.0, "layouts": 0.0, "model": 0.0}
+    make = GraphOperators._once  # what operators make on first use is batching, too
+    depth = 0
+
+    def timed(self: GraphOperators, name: str, how: Any) -> Any:
+        nonlocal depth
+        start, depth = time.perf_counter(), depth + 1
+        try:
+            return make(self, name, how)
+        finally:
+            depth -= 1
+            if depth == 0:
+                spent["layouts"] += time.perf_counter() - start
+
+    batches = work().batches(batch)
+    step(model, descent, next(batches))
+    GraphOperators._once = timed  # type: ignore[method-assign]
+    try:
+        begun = time.perf_counter()
+        for spent["steps"] in itertools.count(1):
+            start = time.perf_counter()
+            labelled = next(batches)
+            spent["layouts_before"] = spent["layouts"]
+            middle = time.perf_counter()
+            step(model, descent, labelled)
+            end = time.perf_counter()
+            spent["batching"] += middle - start
+            spent["model"] += end - middle - (spent["layouts"] - spent["layouts_before"])
+            if end - begun > seconds:
+                break
+    finally:
+        GraphOperators._once = make  # type: ignore[method-assign]
+    whole = spent["batching"] + spent["layouts"] + spent["model"]
+    return {
+        **{f"{part}_share": spent[part] / whole for part in ("batching", "layouts", "model")},
+        "step_ms": 1e3 * whole / spent["steps"],
+        "model_ms": 1e3 * spent["model"] / spent["steps"],
+    }
+
+
+@lru_cache
+def some_smiles(count: int) -> list[str]:
+    return smiles(count)
+
+
+def answer_prepare(count: int, descriptors: bool) -> dict[str, Any]:
+    """Parse, featurise and decompose, as the default recipe has it."""
+    preparation = replace(preparation_of(Recipe()), descriptors=descriptors)
+    texts = some_smiles(count)
+    read_molecules(texts[:64], preparation)
+    start = time.perf_counter()
+    packed = read_molecules(texts, preparation)
+    seconds = time.perf_counter() - start
+    assert len(packed) == count
+    return {"rate": count / seconds}
+
+
+def answer_model(folder: str, rows: int = 400) -> dict[str, Any]:
+    """A model file of our size: hardly trained, since speed does not depend on it."""
+    import gad
+
+    texts = smiles(rows)
+    run = gad.train(
+        (texts, [float(len(text)) for text in texts]), out=folder, baselines=False, workers=1,
+        settings={"width": 0, "budget": BUDGET, "epochs": 1},
+    )  # fmt: skip
+    return {"parameters": count_parameters(run.model.model.members[0])}
+
+
+def main() -> None:
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
+    answers = ("info", "train", "infer", "fit", "products", "outside", "prepare", "model")
+    serve({name: globals()[f"answer_{name}"] for name in answers})
+
+
+if __name__ == "__main__":
+    main()
