@@ -170,7 +170,7 @@ def test_the_bound_would_catch_a_single_eigenvector():
     def first_only(operators: GraphOperators) -> GraphOperators:
         none = torch.zeros_like(operators.field_others)
         norm = operators.field.abs()
-        return dataclasses.replace(operators, field_others=none, field_norm=norm, _cache={})
+        return dataclasses.replace(operators, field_others=none, field_norm=norm)
 
     net, results = trained("implicit"), []
     for batch in both_writings("symmetric"):
@@ -236,7 +236,6 @@ def turned(case: Graph, seed: int, *, only_signs: bool) -> GraphOperators:
         field_norm=rebuilt.field_norm,
         field_directions=rebuilt.field_directions,
         field_others=rebuilt.field_others,
-        _cache={},
     )
 
 

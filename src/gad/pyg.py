@@ -20,7 +20,7 @@ from gad.operators import GraphOperators, build_operators
 _PREFIX = "gad_"
 # What shifts when graphs are put one after the other, and by what.
 _SHIFT_BY_NODES = {"gad_source", "gad_target", "gad_members"}
-_PLAIN = ("num_graphs", "num_given_edges", "truncated")
+_PLAIN = ("num_graphs", "num_given_edges")
 
 
 class OperatorData(Data):  # type: ignore[misc]
@@ -35,10 +35,9 @@ class OperatorData(Data):  # type: ignore[misc]
             if _PREFIX + f.name in self
         }
         # In a batch PyG has made tensors [B] of the numbers of each graph.
-        graphs, edges, truncated = (torch.as_tensor(self[_PREFIX + name]) for name in _PLAIN)
+        graphs, edges = (torch.as_tensor(self[_PREFIX + name]) for name in _PLAIN)
         stored["num_graphs"] = int(graphs.sum())
         stored["num_given_edges"] = int(edges.sum())
-        stored["truncated"] = bool(truncated.any())
         return GraphOperators(**stored)
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -58,6 +57,10 @@ class OperatorData(Data):  # type: ignore[misc]
         if key.startswith(_PREFIX):
             return 0
         return super().__cat_dim__(key, value, *args, **kwargs)
+
+
+# PyG's data sets are loaded by torch.load, which wants to know whom to trust.
+torch.serialization.add_safe_globals([OperatorData])
 
 
 class AddGraphOperators(BaseTransform):  # type: ignore[misc]

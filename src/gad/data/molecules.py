@@ -253,7 +253,7 @@ def pack_arrays(
         if k is not None:
             operators = build_operators(edge_index, int(sizes.sum()), batch=batch, k=k)
     directed = torch.cat([bond_categories, bond_categories])[operators.edge_position]
-    operators = replace(operators, edge_position=torch.arange(operators.num_edges), _cache={})
+    operators = replace(operators, edge_position=torch.arange(operators.num_edges))
     return PackedMolecules(
         atoms=atoms,
         atom_values=atom_values.to(torch.float32),

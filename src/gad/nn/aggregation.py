@@ -82,7 +82,9 @@ class DirectionalAggregation(nn.Module):
         width, inputs = channels // towers, len(self.aggregators) * len(self.scalers)
         self.target_weight = nn.Parameter(torch.empty(towers, width, width))
         self.source_weight = nn.Parameter(torch.empty(towers, width, width))
-        self.edge_weight = nn.Parameter(torch.empty(channels, edge_channels))
+        self.edge_weight = (
+            nn.Parameter(torch.empty(channels, edge_channels)) if edge_channels else None
+        )
         self.bias = nn.Parameter(torch.empty(channels))
         self.own_weight = nn.Parameter(torch.empty(towers, width, width))
         # Rows: scaler by scaler; columns: aggregator by aggregator.
@@ -93,7 +95,8 @@ class DirectionalAggregation(nn.Module):
         self.register_buffer("delta", torch.tensor(float(delta)))
         bound = 1 / math.sqrt(2 * width + edge_channels)
         for weight in (self.target_weight, self.source_weight, self.edge_weight, self.bias):
-            nn.init.uniform_(weight, -bound, bound)
+            if weight is not None:
+                nn.init.uniform_(weight, -bound, bound)
         bound = 1 / math.sqrt((1 + inputs) * width)
         for weight in (self.own_weight, self.mix_weight, self.mix_bias):
             nn.init.uniform_(weight, -bound, bound)
@@ -112,7 +115,7 @@ class DirectionalAggregation(nn.Module):
         bias = self.bias.view(self.towers, -1, 1)
         q = torch.baddbmm(bias, self.target_weight, tower_columns).view_as(columns)
         e = None
-        if edge_attr is not None:
+        if edge_attr is not None and self.edge_weight is not None:
             where = layout.given if slots else operators.edge_position
             arranged = edge_attr if where is None else edge_attr.index_select(0, where)
             e = torch.mm(self.edge_weight, arranged.t())

@@ -23,6 +23,7 @@ class CategoricalEncoder(nn.Module):
         torch.Size([2, 4])
     """
 
+    sizes: Tensor
     first: Tensor
 
     def __init__(self, cardinalities: Sequence[int], channels: int) -> None:
@@ -30,13 +31,27 @@ class CategoricalEncoder(nn.Module):
         sizes = torch.tensor(list(cardinalities))
         self.cardinalities = tuple(cardinalities)
         self.weight = nn.Parameter(torch.empty(sum(self.cardinalities), channels))
+        self.register_buffer("sizes", sizes, persistent=False)
         self.register_buffer("first", sizes.cumsum(0) - sizes, persistent=False)
         nn.init.normal_(self.weight, std=len(self.cardinalities) ** -0.5)
 
     def forward(self, categories: Tensor) -> Tensor:
         """Embed and sum."""
-        index = categories.view(categories.shape[0], -1).to(torch.int64) + self.first
-        return F.embedding_bag(index, self.weight, mode="sum")
+        columns = len(self.cardinalities)
+        index = categories.reshape(categories.shape[0], columns).to(torch.int64)
+        if not torch.compiler.is_compiling():
+            self._check(index)
+        return F.embedding_bag(index + self.first, self.weight, mode="sum")
+
+    def _check(self, index: Tensor) -> None:
+        """Refuse a category that is not there: it would read another column's embedding."""
+        outside = (index < 0) | (index >= self.sizes)
+        if bool(outside.any()):
+            row, column = outside.nonzero()[0].tolist()
+            raise ValueError(
+                f"row {row} has category {int(index[row, column])} in column {column}, "
+                f"which has {self.cardinalities[column]} categories"
+            )
 
 
 class FeatureEncoder(nn.Module):

@@ -134,11 +134,14 @@ class GAD(nn.Module):
             edge_attr = self.edge_encoder(edge_attr)
         for block in self.blocks:
             h = block(h, operators, edge_attr)
+        if (graph_attr is None) != (self.graph_channels == 0):
+            raise ValueError(
+                f"this model was made for {self.graph_channels} graph features, but graph_attr "
+                f"{'is missing' if graph_attr is None else 'was given'}"
+            )
         if self.readout is None:
             return h
         pooled = pool(h, operators, self.readout)
-        if (graph_attr is None) != (self.graph_channels == 0):
-            raise ValueError(f"this model was made for {self.graph_channels} graph features")
         if graph_attr is not None:
             pooled = torch.cat([pooled, graph_attr.to(pooled.dtype)], dim=1)
         return pooled

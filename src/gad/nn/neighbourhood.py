@@ -21,6 +21,7 @@ more than :data:`MOST_SLOTS` neighbours take the plain twin, which gathers and s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -92,6 +93,13 @@ class _Slots:
             else:
                 total[..., :n].addcmul_(m[..., a:b], weight[a:b])
         return total
+
+    def less(self, m: Tensor, centre: Tensor) -> Tensor:
+        """m_ij − c_i for c [nodes]."""
+        result = torch.empty_like(m)
+        for n, a, b in self.runs:
+            torch.sub(m[..., a:b], centre[..., :n], out=result[..., a:b])
+        return result
 
     def field(self) -> JaggedField:
         """The directional field, in the floating type of the messages."""
@@ -184,23 +192,21 @@ def _extreme_backward(slots: _Slots, m: Tensor, kept: _Kept, g: Tensor, to: _Gra
 
 
 def _std_forward(slots: _Slots, m: Tensor, _q: Tensor, _: Tensor, into: Tensor) -> _Kept:
-    mean = slots.sum(m) / slots.degree
-    square = torch.zeros_like(mean)
-    for n, a, b in slots.runs:
-        centred = m[..., a:b] - mean[..., :n]
-        square[..., :n].addcmul_(centred, centred)
-    std = (square / slots.degree).sqrt_()
+    # Centred on the first message, then on the mean: equal messages give 0 and not rounding.
+    centred = slots.less(m, m[..., : slots.nodes])
+    centred = slots.less(centred, slots.sum(centred) / slots.degree)
+    std = (slots.sum(centred.square()) / slots.degree).sqrt_()
     into.copy_(std)
-    return mean, std
+    return centred, std
 
 
-def _std_backward(slots: _Slots, m: Tensor, kept: _Kept, g: Tensor, to: _Gradients) -> None:
-    mean, std = kept
+def _std_backward(slots: _Slots, _m: Tensor, kept: _Kept, g: Tensor, to: _Gradients) -> None:
+    centred, std = kept
     part = torch.where(std > 0, g / (std * slots.degree), 0)
 
     def add(grad: Tensor) -> None:
         for n, a, b in slots.runs:
-            grad[..., a:b].addcmul_(m[..., a:b] - mean[..., :n], part[..., :n])
+            grad[..., a:b].addcmul_(centred[..., a:b], part[..., :n])
 
     to.late.append(add)
 
@@ -218,16 +224,16 @@ def _av_backward(slots: _Slots, _m: Tensor, _k: _Kept, g: Tensor, to: _Gradients
 
 
 def _dx_forward(slots: _Slots, m: Tensor, _q: Tensor, centre: Tensor, into: Tensor) -> _Kept:
+    # The difference comes before the sum: a constant signal gives 0 and not rounding.
     field = slots.field()
-    derivative = slots.sum(m, field.first)
-    derivative.addcmul_(centre, field.first_sum[: slots.nodes], value=-1)
+    difference = slots.less(m, centre)
+    derivative = slots.sum(difference, field.first)
     torch.abs(derivative, out=into)
     if not field.node.numel():
         return (derivative,)
     # The few nodes whose direction is not unique: the norm over all their directions.
     others = m.new_zeros(*m.shape[:-1], field.node.numel())
-    others.index_add_(-1, field.row, m[..., field.edge] * field.value)
-    others.addcmul_(centre[..., field.node], field.row_sum, value=-1)
+    others.index_add_(-1, field.row, difference[..., field.edge] * field.value)
     square = derivative.square().index_add_(-1, field.node, others.square())
     length = square[..., field.node].sqrt_()
     into[..., field.node] = length
@@ -359,13 +365,16 @@ def reduce_plain(
         elif name == "mean":
             results.append(_scatter(m, target, shape) / divisor)
         elif name in ("max", "min"):
-            index = target.expand_as(m)
-            results.append(
-                m.new_zeros(shape).scatter_reduce(1, index, m, f"a{name}", include_self=False)
-            )
+            # NaN to begin with, since a number would count as a tie when the gradient is shared.
+            unset = m.new_full(shape, math.nan)
+            best = unset.scatter_reduce(1, target.expand_as(m), m, f"a{name}", include_self=False)
+            results.append(torch.where(degree > 0, best, 0))
         elif name == "std":
-            mean = (_scatter(m, target, shape) / divisor).index_select(1, target)
-            results.append(safe_sqrt(_scatter((m - mean).square(), target, shape) / divisor))
+            # Centred on any one message, then on the mean: equal messages give exactly 0.
+            some = m.detach().new_zeros(shape).index_copy(1, target, m.detach())
+            centred = m - some.index_select(1, target)
+            mean = (_scatter(centred, target, shape) / divisor).index_select(1, target)
+            results.append(safe_sqrt(_scatter((centred - mean).square(), target, shape) / divisor))
         elif name == "av":
             _, norm = operators.need_field()
             results.append(_scatter(m * norm.to(p.dtype), target, shape))

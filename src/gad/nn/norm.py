@@ -41,8 +41,8 @@ class BatchNorm(nn.Module):
         with torch.no_grad():
             n = x.shape[0]
             unbiased = var * (n / max(n - 1, 1))
-            self.running_mean.lerp_(mean, self.momentum)
-            self.running_var.lerp_(unbiased, self.momentum)
+            self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
+            self.running_var.lerp_(unbiased.to(self.running_var.dtype), self.momentum)
             self.num_batches_tracked += 1
         result: Tensor = y.t()
         return result

@@ -17,7 +17,6 @@ from gad.operators.laplacian import (
     check_edges,
     components,
     masses,
-    reverse_edges,
 )
 
 
@@ -77,8 +76,7 @@ def build_operators(
         residual.scatter_reduce_(0, graph_of_unit, potentials.noise, "amax")
     flow = None
     if directions and potentials is not None:
-        flow = field(edges.source, edges.target, edges.weight, potentials, partition)
-    full = partition.sizes
+        flow = field(edges.source, edges.target, edges.weight, mass, potentials, partition)
     if spectra is not None and k is not None:
         spectra = truncate(spectra, partition, graph_of_unit, k)
     operators = GraphOperators(
@@ -88,7 +86,7 @@ def build_operators(
         source=edges.source,
         target=edges.target,
         weight=edges.weight,
-        reverse=reverse_edges(edges.source, edges.target, num_nodes),
+        reverse=edges.reverse,
         edge_position=edges.position,
         num_given_edges=edge_index.shape[1],
         members=partition.members,
@@ -96,7 +94,6 @@ def build_operators(
         eigenvalues=None if spectra is None else spectra.values,
         eigenvectors=None if spectra is None else spectra.vectors,
         basis_counts=None if spectra is None else spectra.counts,
-        truncated=spectra is not None and bool((spectra.counts < full).any()),
         field=None if flow is None else flow.first,
         field_norm=None if flow is None else flow.norm,
         field_directions=None if flow is None else flow.directions,

@@ -21,8 +21,9 @@ from gad.operators.eigenbasis import (
     starts,
 )
 
-# A row whose norm is below this share of its component's largest |φ| has no direction: what is
-# left there is rounding, and dividing rounding by itself would give a random direction.
+# A row whose norm is below this share of its mass times its component's largest |φ| has no
+# direction: what is left there is rounding, and dividing rounding by itself would give a random
+# direction. (The mass makes it the same for weights in other units.)
 NO_DIRECTION = 1e-9
 
 
@@ -69,7 +70,7 @@ def user_potentials(potential: Tensor, partition: Partition) -> Potentials:
     values = potential.detach().to("cpu", torch.float64)
     if values.dim() == 1:
         values = values[:, None]
-    num_nodes, m = partition.members.numel(), values.shape[-1]
+    num_nodes, m = partition.members.numel(), values.shape[-1] if values.dim() else 0
     if values.dim() != 2 or values.shape[0] != num_nodes or m == 0:
         raise ValueError(
             f"potential must be [N] or [N, m] with N = {num_nodes} nodes, "
@@ -79,13 +80,21 @@ def user_potentials(potential: Tensor, partition: Partition) -> Potentials:
         raise ValueError("potential has values that are not finite")
     units = partition.sizes.numel()
     counts = torch.full((units,), m, dtype=torch.int64)
+    # Where a potential has its zero says nothing, so it may not decide what is small either.
+    total = torch.zeros(units, m, dtype=torch.float64).index_add_(0, partition.component, values)
+    values = values - (total / partition.sizes[:, None])[partition.component]
     return Potentials(values[partition.members].reshape(-1), counts, torch.zeros(units))
 
 
 def field(
-    source: Tensor, target: Tensor, weight: Tensor, potentials: Potentials, partition: Partition
+    source: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    mass: Tensor,
+    potentials: Potentials,
+    partition: Partition,
 ) -> Field:
-    """F̂ of the potentials on edges sorted by target."""
+    """F̂ of the potentials on edges sorted by target, with the masses [N] of the nodes."""
     component, num_nodes = partition.component, partition.members.numel()
     directions = potentials.counts[component[target]]
     first = torch.zeros(source.numel(), dtype=torch.float64)
@@ -108,7 +117,8 @@ def field(
         largest = torch.zeros(partition.sizes.numel(), dtype=torch.float64)
         largest.scatter_reduce_(0, component[i], phi_i.norm(dim=1), "amax")
         floor = potentials.noise.to(torch.float64).clamp_min(NO_DIRECTION) * largest
-        scale = torch.where(total[i] > floor[component[i]], 1 / total[i], torch.zeros_like(length))
+        large = total[i] > floor[component[i]] * mass[i]
+        scale = torch.where(large, 1 / total[i], torch.zeros_like(length))
         first[edges] = flow[:, 0] * scale
         norm[edges] = length * scale
         if m > 1:

@@ -40,7 +40,6 @@ class GraphOperators:
         members: nodes, component by component [N], with component_sizes [U].
         eigenvalues, eigenvectors, basis_counts: K eigenpairs of each component: [ΣK], [Σ n·K] row
             by row, [U]; None without a basis.
-        truncated: whether the basis lacks eigenpairs (it was built with k).
         field, field_norm, field_directions, field_others: the normalised field F̂
             (:class:`gad.operators.directions.Field`); None without directions.
         residual: the largest relative residual of the eigensolver behind the directions [B], 0
@@ -67,13 +66,13 @@ class GraphOperators:
     eigenvalues: Tensor | None = None
     eigenvectors: Tensor | None = None
     basis_counts: Tensor | None = None
-    truncated: bool = False
     field: Tensor | None = None
     field_norm: Tensor | None = None
     field_directions: Tensor | None = None
     field_others: Tensor | None = None
     residual: Tensor | None = None
-    _cache: dict[str, object] = dataclasses.field(default_factory=dict, repr=False)
+    # Not an argument: a copy with other tensors works its layouts out anew.
+    _cache: dict[str, object] = dataclasses.field(default_factory=dict, init=False, repr=False)
 
     # ------------------------------------------------------------------ sizes
 
@@ -101,6 +100,15 @@ class GraphOperators:
     def has_basis(self) -> bool:
         """Whether an eigenbasis (full or truncated) is there."""
         return self.eigenvalues is not None
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the basis lacks eigenpairs (it was built with k)."""
+        return self._once("truncated", self._truncated)
+
+    def _truncated(self) -> bool:
+        counts = self.basis_counts
+        return counts is not None and bool((counts < self.component_sizes).any())
 
     @property
     def has_directions(self) -> bool:
@@ -299,7 +307,7 @@ class GraphOperators:
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Tensor)
         }
-        return replace(self, **changed, _cache={})
+        return replace(self, **changed)
 
     @staticmethod
     def concatenate(parts: Sequence[GraphOperators]) -> GraphOperators:
@@ -342,8 +350,6 @@ class GraphOperators:
             **values,
             num_graphs=sum(p.num_graphs for p in parts),
             num_given_edges=sum(p.num_given_edges for p in parts),
-            truncated=any(p.truncated for p in parts),
-            _cache={},
         )
 
     @property
@@ -416,13 +422,16 @@ class GraphOperators:
             eigenvalues=take(self.eigenvalues, "value"),
             eigenvectors=take(self.eigenvectors, "vector"),
             basis_counts=take(self.basis_counts, "unit"),
-            truncated=self.truncated,
             field=take(self.field, "edge"),
             field_norm=take(self.field_norm, "edge"),
             field_directions=take(self.field_directions, "edge"),
             field_others=take(self.field_others, "other"),
             residual=None if self.residual is None else self.residual[graphs],
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles carry: not the layouts, which are worked out anew."""
+        return {**self.__dict__, "_cache": {}}
 
     def __repr__(self) -> str:
         basis = "no basis" if not self.has_basis else f"{'cut' if self.truncated else 'full'} basis"
@@ -435,7 +444,11 @@ class GraphOperators:
 
     def _once(self, name: str, make: Callable[[], _T]) -> _T:
         if name not in self._cache:
-            self._cache[name] = torch.compiler.disable(make)()
+            if torch.compiler.is_compiling():
+                make = torch.compiler.disable(make)
+            # Made for good, also when first needed under inference mode.
+            with torch.inference_mode(False):
+                self._cache[name] = make()
         return cast("_T", self._cache[name])
 
 

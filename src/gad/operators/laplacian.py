@@ -24,13 +24,15 @@ class Edges:
     """Directed edges j → i of an undirected graph, sorted by (target, source), without loops.
 
     ``source`` and ``target`` are int64 [E], ``weight`` is float64 [E] and positive, and
-    ``position`` [E] says where each edge stood in the list it was read from.
+    ``position`` [E] says where each edge stood in the list it was read from and ``reverse`` [E]
+    where the edge i → j stands.
     """
 
     source: Tensor
     target: Tensor
     weight: Tensor
     position: Tensor
+    reverse: Tensor
 
 
 def check_edges(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None = None) -> Edges:
@@ -81,31 +83,24 @@ def check_edges(edge_index: Tensor, num_nodes: int, edge_weight: Tensor | None =
             f"edge {j} → {i} is given more than once: merge duplicate edges first "
             "(torch_geometric.utils.coalesce), adding their weights if that is what they mean"
         )
-    edges = Edges(source[order], target[order], weight[order], position[order])
-    _check_symmetry(edges, num_nodes)
+    # Sorted by (source, target) the edges list their reverses in the order of the edges.
+    back, reverse = (source[order] * num_nodes + target[order]).sort()
+    edges = Edges(source[order], target[order], weight[order], position[order], reverse)
+    _check_symmetry(edges, key, back, num_nodes)
     return edges
 
 
-def reverse_edges(source: Tensor, target: Tensor, num_nodes: int) -> Tensor:
-    """Where the reverse of each edge stands, for edges sorted by (target, source): [E].
-
-    Sorting the edges by (source, target) lists their reverses in the order of the edges.
-    """
-    return (source * num_nodes + target).argsort()
-
-
-def _check_symmetry(edges: Edges, num_nodes: int) -> None:
+def _check_symmetry(edges: Edges, key: Tensor, back: Tensor, num_nodes: int) -> None:
     """Every edge has its reverse, with the same weight."""
-    key = edges.target * num_nodes + edges.source
-    back = edges.source * num_nodes + edges.target
-    missing = (~torch.isin(back, key)).nonzero().flatten()
-    if missing.numel():
-        j, i = int(edges.source[missing[0]]), int(edges.target[missing[0]])
+    if not torch.equal(key, back):
+        # `back` has an edge's (source, target), `key` what is there as (target, source).
+        lonely = int(back[~torch.isin(back, key)][0])
+        j, i = lonely // num_nodes, lonely % num_nodes
         raise GraphError(
             f"edge {j} → {i} has no reverse {i} → {j}: give undirected edges in both directions "
             "(torch_geometric.utils.to_undirected does that)"
         )
-    reverse_weight = edges.weight[reverse_edges(edges.source, edges.target, num_nodes)]
+    reverse_weight = edges.weight[edges.reverse]
     unequal = (edges.weight - reverse_weight).abs() > 1e-6 * edges.weight
     if unequal.any():
         e = int(unequal.nonzero()[0])
@@ -143,6 +138,8 @@ def check_batch(batch: Tensor | None, edges: Edges, num_nodes: int) -> tuple[Ten
     graph = batch.detach().to("cpu", torch.int64)
     if graph.shape != (num_nodes,):
         raise GraphError(f"batch must give a graph for each of the {num_nodes} nodes")
+    if (graph < 0).any():
+        raise GraphError("batch numbers graphs from 0: it has a negative number")
     step = torch.diff(graph, prepend=graph.new_tensor([-1]))
     if (step < 0).any():
         raise GraphError("batch must be sorted: the nodes of one graph stand together")

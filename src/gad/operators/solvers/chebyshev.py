@@ -3,13 +3,15 @@
 M⁻¹L has its spectrum in [0, 2] whatever the graph, so with λ = 1 + s the function is expanded on
 s ∈ [−1, 1]: r_t(λ) ≈ Σ_{j ≤ J} c_j(t) T_j(s). The coefficients come from r_t at the Chebyshev
 nodes, so gradients flow to t. Since |T_j| ≤ 1, the error is at most (Σ_{j > J} |c_j|) · ‖x‖_M in
-the mass-weighted norm, which is how a degree is chosen for an accuracy.
+the mass-weighted norm, which is how a degree is chosen for an accuracy; likewise the error of
+gradients to t, with the derivatives of the coefficients.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -61,7 +63,11 @@ class Chebyshev:
         """The smallest degree within the tolerance for every channel."""
         tolerance = self.tolerance or (1e-12 if dtype == torch.float64 else 1e-6)
         for most in _DEGREES:
-            size = coefficients(scheme, times, most).abs()
+            # Gradients to t are the same polynomial with derived coefficients: those must have died
+            # out as well, or a time near 0, where all c_j vanish, could never leave it.
+            ones = torch.ones_like(times)
+            c, slope = torch.func.jvp(partial(_of_times, scheme, most), (times,), (ones,))  # type: ignore[misc]
+            size = torch.maximum(c.abs(), slope.abs())
             tail = size.flip(0).cumsum(0).flip(0).amax(1)
             # The sum past `most` is unseen: trust the tail only if it has long died out.
             if float(tail[most // 2]) <= tolerance:
@@ -93,6 +99,10 @@ def coefficients(scheme: Scheme, times: Tensor, degree: int) -> Tensor:
     half = torch.ones_like(order)
     half[0] = 0.5
     return (half[:, None] * c).to(times.dtype)
+
+
+def _of_times(scheme: Scheme, degree: int, times: Tensor) -> Tensor:
+    return coefficients(scheme, times, degree)
 
 
 class _Polynomial(torch.autograd.Function):

@@ -84,7 +84,10 @@ def _conjugate_gradients(
     changes no iterate: it is built into the first guess b/(1 + t) and nothing else is needed.
     """
     m = mass[:, None]
-    b = b.contiguous()
+    # Squares of very small or large channels would leave the range of floating numbers.
+    scale = b.abs().amax(0)
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    b = (b / scale).contiguous()
     x = b / (1 + times)
     r = b - _apply(walk, times, x)
     p = r.clone()
@@ -93,16 +96,16 @@ def _conjugate_gradients(
     for _ in range(most):
         active = rr > goal
         if not bool(active.any()):
-            return x
+            return x.mul_(scale)
         kp = _apply(walk, times, p)
-        curvature = (m * p * kp).sum(0)
+        curvature = torch.einsum("n,nc,nc->c", mass, p, kp)
         # A channel that has arrived stands still: its step is 0, not 0/0.
         alpha = torch.where(active & (curvature > 0), rr / curvature, torch.zeros_like(rr))
-        x = torch.addcmul(x, p, alpha)
-        r = torch.addcmul(r, kp, alpha, value=-1)
-        before, rr = rr, (m * r * r).sum(0)
+        x.addcmul_(p, alpha)
+        r.addcmul_(kp, alpha, value=-1)
+        before, rr = rr, torch.einsum("n,nc,nc->c", mass, r, r)
         beta = torch.where(active, rr / before, torch.zeros_like(rr))
-        p = torch.addcmul(r, p, beta)
+        p.mul_(beta).add_(r)
     left = float((rr / goal.clamp_min(torch.finfo(rr.dtype).tiny)).max().sqrt() * tolerance)
     if left > tolerance:
         warnings.warn(
@@ -111,9 +114,9 @@ def _conjugate_gradients(
             RuntimeWarning,
             stacklevel=2,
         )
-    return x
+    return x.mul_(scale)
 
 
 def _apply(walk: Tensor, times: Tensor, x: Tensor) -> Tensor:
-    """K x = x + t (x − P x)."""
-    return x + times * (x - walk @ x)
+    """K x = (1 + t) x − t P x."""
+    return (walk @ x).mul_(-times).addcmul_(x, 1 + times)

@@ -23,6 +23,7 @@ class Eigenbasis:
         operators.need_basis()
         check_signal(operators, x, times)
         basis = operators.padded_basis
+        times = times.to(x.dtype)
         responses = [
             scheme.response(b.eigenvalues.to(x.dtype)[:, :, None], times) for b in basis.buckets
         ]
