@@ -22,7 +22,7 @@ export OMP_NUM_THREADS ?= 1
 DEMO := demo
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract tests bench format install clean
+.PHONY: help run test lint types contract tests fuzz bench format install clean
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
@@ -49,6 +49,9 @@ contract: $(STAMP) ## imports point one way
 
 tests: $(STAMP) ## unit tests and the examples in docstrings
 	$(BIN)/pytest -q -n $(WORKERS)
+
+fuzz: $(STAMP) ## a hundred thousand damaged recipes, models, tables and molecules
+	GAD_FUZZ_CASES=100000 $(BIN)/pytest -q -n $(WORKERS) tests/training/test_corrupt.py
 
 bench: $(STAMP) ## speed and memory, side by side
 	$(BIN)/python -m benchmarks

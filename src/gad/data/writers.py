@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from gad.data.writers_encode import Column
 
-__all__ = ["Reject", "RejectsWriter", "TableWriter", "open_writer"]
+__all__ = ["Reject", "RejectsWriter", "TableWriter", "forget_rejects", "open_writer"]
 
 
 class Reject(NamedTuple):
@@ -129,6 +129,20 @@ class RejectsWriter:
         trace: TracebackType | None,
     ) -> None:
         self._table.discard()
+
+
+def forget_rejects(path: Path) -> None:
+    """Remove the rejects of an earlier run, so that nobody takes them for this one's.
+
+    A file of that name which is not ours (by its first line) is left alone.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            ours = file.readline().strip() == ",".join(Reject._fields)
+    except (OSError, UnicodeError):
+        return
+    if ours:
+        path.unlink()
 
 
 def ordered(columns: Mapping[str, Column], names: tuple[str, ...]) -> list[Column]:

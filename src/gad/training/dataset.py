@@ -342,6 +342,8 @@ def split_dataset(
     if kind not in SPLITS:
         raise ValueError(f"unknown split {kind!r}: choose from {', '.join(SPLITS)}")
     if folds is not None:
+        if kind in ("column", "file"):
+            raise ValueError(f"folds are drawn, so they cannot be combined with a split by {kind}")
         by = data.scaffolds if kind == "scaffold" else None
         return k_fold(data.keys, folds, seed=seed, scaffolds=by, val_fraction=0.1), []
     if kind == "column":

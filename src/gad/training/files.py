@@ -17,7 +17,7 @@ from gad.data import known
 from gad.data.columns import choose_columns, numbers
 from gad.data.known.graphset import GraphSet
 from gad.data.tables import Chunk, Table, TableError, open_table
-from gad.data.writers import Reject, RejectsWriter
+from gad.data.writers import Reject, RejectsWriter, forget_rejects
 from gad.data.writers_parts import open_parts
 from gad.training.dataset import Source, pack_graphs, read_rows
 from gad.training.metrics import score
@@ -95,6 +95,7 @@ def predict_file(
     rejected = list(parts.rejects())
     parts.commit()
     path = Path(output).parent / "rejects.csv"
+    forget_rejects(path)
     if rejected:
         with RejectsWriter(path) as writer:
             for reject in rejected:

@@ -241,8 +241,7 @@ class _Keeper(Callback):
     ) -> None:  # fmt: skip
         del pl_module, outputs, batch
         # After an epoch's last batch validation is due, and the epoch's end saves it all.
-        inside = batch_idx + 1 < trainer.num_training_batches
-        if inside and time.monotonic() - self._saved >= CHECKPOINT_SECONDS:
+        if batch_idx + 1 < trainer.num_training_batches and self._is_due(trainer):
             self.save(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -272,10 +271,15 @@ class _Keeper(Callback):
             module.plateau.step(val)
         self.stopped = self._is_over(trainer)
         trainer.should_stop = self.stopped
-        if self.stopped or time.monotonic() - self._saved >= CHECKPOINT_SECONDS:
+        if self._is_due(trainer) or self.stopped:
             self.save(trainer)
         if self.report is not None:
             self.report(row)
+
+    def _is_due(self, trainer: L.Trainer) -> bool:
+        """Whether it is time for a checkpoint; several processes go by the first one's clock."""
+        due = time.monotonic() - self._saved >= CHECKPOINT_SECONDS
+        return bool(trainer.strategy.broadcast(due)) if trainer.world_size > 1 else due
 
     def _is_over(self, trainer: L.Trainer) -> bool:
         """Whether patience is exhausted or the plateau schedule has come to its end."""

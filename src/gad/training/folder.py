@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import time
 from dataclasses import fields
@@ -69,21 +70,22 @@ def _commit() -> str | None:
     return told.stdout.strip() if inside else None
 
 
-def open_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
-    """Begin a run in a folder, or find the one that is to go on."""
+def is_first() -> bool:
+    """Whether this process is the one that writes, when several train one model together."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def open_folder(folder: Path, identity: dict[str, Any], resume: bool) -> bool:
+    """Begin a run in a folder, or find the one that is to go on; True if that one is over."""
     path = folder / "run.json"
-    if not resume:
-        if path.exists():
-            raise FileExistsError(
-                f"{folder} already holds a run: go on with it (--resume), or name another --out"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(identity, indent=1).encode())
-        return
+    if path.exists() and not resume:
+        raise FileExistsError(
+            f"{folder} already holds a run: go on with it (--resume), or name another --out"
+        )
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
         write_atomic(path, json.dumps(identity, indent=1).encode())
-        return
+        return False
     before = json.loads(path.read_text(encoding="utf-8"))
     for key, what in (
         ("data", "data"), ("targets", "targets"), ("recipe", "recipe"), ("split", "split"),
@@ -94,6 +96,7 @@ def open_folder(folder: Path, identity: dict[str, Any], resume: bool) -> None:
                 f"{folder} holds a run with another {what}: resume with the options it was "
                 "started with, or name another --out"
             )
+    return (folder / "model.gad").exists() and (folder / "summary.json").exists()
 
 
 def new_folder(title: str) -> Path:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gad.data.atomic import write_atomic
 from gad.data.molecules import Preparation
-from gad.nn import GAD, count_parameters
+from gad.nn import GAD
 from gad.training.build import Inputs, build_model
 from gad.training.recipe import Recipe
 from gad.training.task import Task
@@ -61,7 +61,7 @@ class Model:
         return {
             "format": FORMAT,
             "members": len(self.members),
-            "parameters": count_parameters(self.members[0]),
+            "parameters": sum(p.numel() for p in self.members[0].parameters()),
             "delta": float(self.members[0].blocks[0].aggregation.delta),  # type: ignore[union-attr,arg-type]
             "recipe": self.recipe.to_dict(),
             "task": self.task.to_dict(),
@@ -125,7 +125,8 @@ def load_model(path: str | Path) -> Model:
         raise ModelFileError(
             f"{path} is damaged or not a model of this program: {reason}"
         ) from error
-    if any(not bool(torch.isfinite(t).all()) for t in tensors.values() if t.is_floating_point()):
+    numbers = (scale, *tensors.values())
+    if any(not bool(torch.isfinite(t).all()) for t in numbers if t.is_floating_point()):
         raise ModelFileError(f"{path} is damaged: it has weights that are not finite")
     return Model(members, recipe, task, preparation, inputs, features, scale, notes)
 

@@ -23,6 +23,7 @@ from gad.training.dataset import Dataset, Source, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware, fit
 from gad.training.folder import (
     identity_of,
+    is_first,
     new_folder,
     open_folder,
     read_member,
@@ -132,16 +133,21 @@ def train(
         )
     folder = Path(out) if out is not None else new_folder(dataset.title)
     identity = identity_of(dataset, chosen, splits, ensemble, kind, task, origin)
-    open_folder(folder, identity, resume)
-    write_rejects(folder, dataset)
-    for number, part in enumerate(splits):
-        part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
+    if is_first():
+        reporter.message(f"the run is kept in {folder}")
+        if open_folder(folder, identity, resume):
+            return _finished(folder)
+        write_rejects(folder, dataset)
+        for number, part in enumerate(splits):
+            part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
+    rows = np.concatenate([s.train for s in splits])
     learned = Task.of(
         task,
         dataset.target_names,
         dataset.units,
-        dataset.targets[np.concatenate([s.train for s in splits])],
+        dataset.targets[rows],
         chosen.loss,
+        dataset.weights[rows],
     )
     scale = _scale(dataset.packed.graph_values[torch.from_numpy(splits[0].train)])
     packed = replace(dataset.packed, graph_values=standardise(dataset.packed.graph_values, scale))
@@ -166,6 +172,8 @@ def train(
         [f.model for _, f in fitted], chosen, learned, dataset.preparation, dataset.inputs,
         dataset.feature_names, scale,
     )  # fmt: skip
+    if not is_first():
+        return TrainingRun(folder, Predictor(model), {})
     summary = summarise(model, dataset, splits, fitted, kind, identity, baselines, reporter)
     summary["minutes"] = (time.monotonic() - began) / 60
     keep = ("metrics", "folds", "uncertainty", "rows", "data", "versions", "commit", "best_epoch")
@@ -178,6 +186,12 @@ def train(
     for leftover in (*folder.glob("member-*.ckpt"), *folder.glob("member-*.safetensors")):
         leftover.unlink()
     return TrainingRun(folder, Predictor(model), summary)
+
+
+def _finished(folder: Path) -> TrainingRun:
+    """What a run that is over has left."""
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return TrainingRun(folder, Predictor.load(folder / "model.gad"), summary)
 
 
 def _fit_member(
@@ -222,6 +236,8 @@ def _fit_member(
         report=report,
         logger=_logger(logger, folder, number),
     )
+    if not is_first():
+        return fitted
     write_member(done, fitted)
     write_log(folder / ("log.csv" if members == 1 else f"log-{number}.csv"), fitted.curve)
     return fitted

@@ -47,9 +47,18 @@ class Task:
 
     @staticmethod
     def of(
-        kind: str | None, names: Sequence[str], units: Sequence[str], labels: Floats, loss: str
+        kind: str | None,
+        names: Sequence[str],
+        units: Sequence[str],
+        labels: Floats,
+        loss: str,
+        weights: Floats | None = None,
     ) -> Task:
-        """The task that training labels [n, T] describe; ``kind`` None lets the labels decide."""
+        """The task that training labels [n, T] describe; ``kind`` None lets the labels decide.
+
+        Labels are scaled as their rows weigh: one of weight 0 has no say.
+        """
+        rows = np.ones(len(labels)) if weights is None else weights
         known = labels[np.isfinite(labels)]
         binary = known.size > 0 and bool(np.isin(known, (0.0, 1.0)).all())
         kind = kind or ("classification" if binary else "regression")
@@ -63,11 +72,13 @@ class Task:
             return Task(kind, tuple(names), tuple(units), loss="log")
         mean, std = [], []
         for name, column in zip(names, labels.T, strict=True):
-            there = column[np.isfinite(column)]
-            if there.size == 0:
+            there = np.isfinite(column) & (rows > 0)
+            if not there.any():
                 raise ValueError(f"target {name!r} has no label among the training rows")
-            mean.append(float(there.mean()))
-            std.append(float(there.std()) or 1.0)
+            centre = float(np.average(column[there], weights=rows[there]))
+            spread = np.average((column[there] - centre) ** 2, weights=rows[there])
+            mean.append(centre)
+            std.append(float(np.sqrt(spread)) or 1.0)
         return Task(kind, tuple(names), tuple(units), tuple(mean), tuple(std), loss)
 
     @property
