@@ -26,7 +26,17 @@ from rich.table import Table
 
 from benchmarks.speed_bench import Bench, Plan
 from benchmarks.speed_figures import MEASURES
-from benchmarks.speed_record import RESULTS, all_versions, commit, load, machine, now, rounded, save
+from benchmarks.speed_record import (
+    RESULTS,
+    all_versions,
+    commit,
+    load,
+    machine,
+    need_data,
+    now,
+    rounded,
+    save,
+)
 
 # Name → what must be reached and what is aimed at, in the order of the table.
 FIGURES: dict[str, tuple[float, float]] = {
@@ -109,6 +119,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     options(parser)
     chosen = parser.parse_args(arguments)
+    need_data()
     plan = plan_of(chosen)
     # A quick look must not overwrite what was measured.
     output = chosen.output or (RESULTS.parent / "build" / "speed.json" if chosen.quick else OUTPUT)

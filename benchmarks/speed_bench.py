@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -72,7 +73,7 @@ class Bench:
     work: Path
     tried: dict[str, Any] = field(default_factory=dict)
     _workers: dict[tuple[str, int], Worker] = field(default_factory=dict)
-    _models: dict[str, Any] = field(default_factory=dict)
+    _models: dict[str, dict[str, Any]] = field(default_factory=dict)
     _rates: dict[Entry, float] = field(default_factory=dict)
 
     def worker(self, module: str, threads: int) -> Worker:
@@ -103,33 +104,29 @@ class Bench:
         for worker in self._workers.values():
             worker.close()
 
-    def go(self, entry: Entry, do: str, seconds: float | None = None) -> float:
-        """Molecules per second of one go."""
+    def go(
+        self, entry: Entry, do: str, seconds: float | None = None, limit: float | None = None
+    ) -> float:
+        """Molecules per second of one go, which must end within the limit."""
         who, batch, threads, compiled = entry
+        worker = self.worker(module_of(who), threads)
         seconds = self.plan.seconds if seconds is None else seconds
+        request: dict[str, Any] = {"batch": batch, "compiled": compiled}
+        if who in (DMPNN, OWN_LOOP):
+            # A whole training loop: as many batches as fill the time, after the first few.
+            do = "fit"
+            request["batches"] = 10 + round(self._rates.get(entry, 0.0) * seconds / batch)
+        else:
+            request["seconds"] = seconds
         if who == DMPNN:
-            request: dict[str, Any] = {"parameters": self.size, "molecules_used": MOLECULES}
-            return self._fit("speed_chemprop", entry, seconds, request)
-        if who == OWN_LOOP:
-            return self._fit("speed_gad", entry, seconds, {})
-        request = {"batch": batch, "seconds": seconds, "compiled": compiled}
+            request["molecules_used"] = MOLECULES
+        if who.startswith((PNA, DMPNN)):
+            request["parameters"] = self.size
         if who.endswith(FORWARD_ONLY):
             request["forward_only"] = True
         if who == SPECTRAL:
             request["scheme"] = "spectral"
-        if who.startswith(PNA):
-            return self._rate("speed_pna", threads, do, **request, parameters=self.size)
-        return self._rate("speed_gad", threads, do, **request)
-
-    def _rate(self, module: str, threads: int, do: str, **request: Any) -> float:
-        return float(self.worker(module, threads).ask(do, **request)["rate"])
-
-    def _fit(self, module: str, entry: Entry, seconds: float, request: dict[str, Any]) -> float:
-        """A whole training loop: as many batches as fill the time, after the first few."""
-        batches = 10 + round(self._rates.get(entry, 0.0) * seconds / entry.batch)
-        rate = self._rate(
-            module, entry.threads, "fit", batch=entry.batch, batches=batches, **request
-        )
+        rate = float(worker.ask(do, limit=limit, **request)["rate"])
         self._rates[entry] = rate
         return rate
 
@@ -164,19 +161,14 @@ class Bench:
         entry = Entry(who, batch, max(rates, key=lambda n: rates[n]), compiled=True)
         name = f"{entry}, {do}"
         self.tell(f"compiling: {name}")
-        request: dict[str, Any] = {"batch": batch, "seconds": 0.0, "compiled": True}
-        module = "speed_pna" if who == PNA else "speed_gad"
-        if who == PNA:
-            request["parameters"] = self.size
-        worker = self.worker(module, entry.threads)
+        start = time.perf_counter()
         try:
-            done = worker.ask(do, limit=self.plan.compile_limit, **request)
+            self.go(entry, do, seconds=0.0, limit=self.plan.compile_limit)
         except (TimeoutError, RuntimeError) as error:
-            del self._workers[module, entry.threads]
-            worker.close()
+            self._workers.pop((module_of(who), entry.threads)).close()
             self.tried[name] = {"failed": str(error).splitlines()[0]}
             return []
-        self.tried[name] = {"warm_up_seconds": done["warm_up_seconds"]}
+        self.tried[name] = {"warm_up_seconds": time.perf_counter() - start}
         return [entry._replace(batch=batch) for batch in self.plan.batches]
 
     def note_compiled(self, found: Rates, do: str) -> None:
@@ -188,7 +180,13 @@ class Bench:
                 outcome[f"gain at batch {entry.batch}"] = middle(rates) / middle(eager)
 
 
+def module_of(who: str) -> str:
+    """The module that has a contender's side."""
+    return "speed_pna" if who.startswith(PNA) else "speed_chemprop" if who == DMPNN else "speed_gad"
+
+
 def fastest(found: Rates, who: str, batch: int, *, eager: bool = False) -> Entry:
     """The entry that represents a contender."""
     mine = [e for e in found if e.rival == (who, batch) and not (eager and e.compiled)]
-    return max(mine, key=lambda e: middle(found[e]))
+    rounds = max(len(found[e]) for e in mine)  # one that dropped out does not come back
+    return max((e for e in mine if len(found[e]) == rounds), key=lambda e: middle(found[e]))

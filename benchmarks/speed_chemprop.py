@@ -55,13 +55,17 @@ def size(model: MPNN) -> int:
 
 
 @lru_cache
-def model_of(parameters: int) -> MPNN:
-    """The D-MPNN whose number of parameters is the nearest."""
+def model_of(parameters: int, compiled: bool = False) -> MPNN:
+    """The D-MPNN whose number of parameters is the nearest; its message passing compiled or not."""
     torch.manual_seed(0)
     width = 1
     while size(of_width(width)) < parameters:
         width += 1
-    return min((of_width(w) for w in (width - 1, width)), key=lambda m: abs(size(m) - parameters))
+    found = [of_width(w) for w in (width - 1, width)]
+    model = min(found, key=lambda m: abs(size(m) - parameters))
+    if compiled:
+        model.message_passing.compile(dynamic=True)
+    return model
 
 
 class Stamps(pl.Callback):
@@ -80,7 +84,9 @@ def answer_info(parameters: int, molecules_used: int) -> dict[str, Any]:
     return {"parameters": size(model), "width": model.message_passing.output_dim}
 
 
-def answer_fit(batch: int, batches: int, parameters: int, molecules_used: int) -> dict[str, Any]:
+def answer_fit(
+    batch: int, batches: int, parameters: int, molecules_used: int, compiled: bool = False
+) -> dict[str, Any]:
     """The speed of its training loop, once it runs steadily."""
     stamps = Stamps()
     trainer = pl.Trainer(
@@ -89,7 +95,7 @@ def answer_fit(batch: int, batches: int, parameters: int, molecules_used: int) -
         enable_model_summary=False, callbacks=[stamps],
     )  # fmt: skip
     loader = build_dataloader(molecules(molecules_used), batch, num_workers=0)
-    trainer.fit(model_of(parameters), loader)
+    trainer.fit(model_of(parameters, compiled), loader)
     return {"rate": steady(stamps.stamps, batch)}
 
 

@@ -27,11 +27,11 @@ Figures = dict[str, dict[str, Any]]
 
 def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[str, Any]:
     """Ours over theirs for each batch; the figure is the less favourable of them."""
-    by_batch = {}
+    by_batch: dict[int, dict[str, Any]] = {}
     for batch in batches:
         us, them = fastest(found, ours, batch), fastest(found, theirs, batch)
         each = [a / b for a, b in zip(found[us], found[them], strict=False)]
-        entry = {
+        entry: dict[str, Any] = {
             "ours": middle(found[us]),
             "theirs": middle(found[them]),
             "ratio": middle(found[us]) / middle(found[them]),
@@ -40,16 +40,17 @@ def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[
             "compiled": {"ours": us.compiled, "theirs": them.compiled},
             "rounds": len(each),
         }
-        if any(e.compiled for e in found):
+        if any(e.compiled and e.who in (ours, theirs) for e in found):
             eager = middle(found[fastest(found, ours, batch, eager=True)])
             entry["ratio_eager"] = eager / entry["theirs"]
+            entry["theirs_eager"] = middle(found[fastest(found, theirs, batch, eager=True)])
+            entry["ratio_both_eager"] = eager / entry["theirs_eager"]
         by_batch[batch] = entry
     least = min(by_batch, key=lambda batch: by_batch[batch]["ratio"])
-    named = {(e.batch, str(e)) for e in found if e.who in (ours, theirs)}
     settings = {
-        f"{e}, batch {e.batch}": middle(rates)
-        for e, rates in found.items()
-        if (e.batch, str(e)) in named
+        f"{entry}, batch {entry.batch}": middle(rates)
+        for entry, rates in found.items()
+        if entry.who in (ours, theirs)
     }
     return {
         **by_batch[least],
@@ -76,9 +77,11 @@ def measure_training(bench: Bench, wanted: set[str]) -> Figures:
         if contender in who:
             bench.model(name)
     entries = bench.entries(*who)
-    if PNA in who:
-        entries += bench.compiled(PNA, "train")
+    for contender in (PNA, DMPNN):
+        if contender in who:
+            entries += bench.compiled(contender, "train")
     found = bench.compare(entries, "train")
+    bench.note_compiled(found, "train")
     figures = {name: ratio(found, *pair, bench.plan.batches) for name, pair in pairs.items()}
     for name, contender, peer in (
         ("train_vs_pna", PNA, "pna"),
@@ -133,6 +136,7 @@ def measure_inference(bench: Bench, wanted: set[str]) -> Figures:
     bench.model("pna")
     entries = bench.entries(OURS, PNA, OURS + FORWARD_ONLY, PNA + FORWARD_ONLY)
     found = bench.compare([*entries, *bench.compiled(PNA, "infer")], "infer")
+    bench.note_compiled(found, "infer")
     figure = ratio(found, OURS, PNA, bench.plan.batches)
     only = ratio(found, OURS + FORWARD_ONLY, PNA + FORWARD_ONLY, bench.plan.batches)
     figure["contender"] = PNA
@@ -157,14 +161,10 @@ def measure_prediction(bench: Bench, wanted: set[str]) -> Figures:
             writer.writerow(["smiles"])
             writer.writerows([text] for text in smiles(rows))
     first = plan.threads[0]
-    sizes = {
-        "ours": bench.worker("speed_gad", first).ask("model", folder=str(work / "gad"))[
-            "parameters"
-        ],
-        "theirs": bench.worker("speed_chemprop", first).ask(
-            "model", path=str(work / "chemprop.pt"), parameters=bench.size
-        )["parameters"],
-    }
+    ours = bench.worker("speed_gad", first).ask("model", folder=str(work / "gad"))["parameters"]
+    asked = {"path": str(work / "chemprop.pt"), "parameters": ours}
+    theirs = bench.worker("speed_chemprop", first).ask("model", **asked)["parameters"]
+    sizes = {"ours": ours, "theirs": theirs}
     gad = str(Path(sys.executable).with_name("gad"))
     chemprop = str(chemprop_python().with_name("chemprop"))
     settings: dict[str, list[tuple[int, int]]] = {  # (worker processes, threads of each)

@@ -61,7 +61,8 @@ class PNA(nn.Module):
         h, bonds = self.atoms(x), self.bonds(edge_attr)
         for convolution, norm in zip(self.convolutions, self.norms, strict=True):
             h = h + F.relu(norm(convolution(h, edge_index, bonds)))
-        return self.head(global_mean_pool(h, batch, graphs))
+        result: Tensor = self.head(global_mean_pool(h, batch, graphs))
+        return result
 
 
 @lru_cache
@@ -92,7 +93,6 @@ def histogram() -> Tensor:
     return torch.bincount(torch.cat(each))
 
 
-@lru_cache
 def network(parameters: int) -> PNA:
     """A network of so many parameters, to 2 %.
 
@@ -116,7 +116,9 @@ def network(parameters: int) -> PNA:
 def called(parameters: int, compiled: bool) -> nn.Module:
     """The network as it is called; compiled for any number of atoms and bonds."""
     model = network(parameters)
-    return torch.compile(model, dynamic=True) if compiled else model
+    if compiled:
+        model.compile(dynamic=True)
+    return model
 
 
 def call(model: nn.Module, data: Any) -> Tensor:

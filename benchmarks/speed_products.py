@@ -40,8 +40,11 @@ def _like(value: Any) -> Any:
     """Random numbers in the shape and memory layout of a tensor; anything else as it is."""
     if not isinstance(value, Tensor):
         return value
-    # Made while the recorder is asleep, so that this is no part of the work.
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype).normal_()
+    # Made while the recorder is asleep, so that this is no part of the work. An expanded tensor has
+    # a stride of 0: its numbers are fewer than its entries.
+    reach = [(n - 1) * step for n, step in zip(value.shape, value.stride(), strict=True)]
+    numbers = torch.randn(sum(reach) + 1 if value.numel() else 0, dtype=value.dtype)
+    return numbers.as_strided(value.shape, value.stride())
 
 
 def record_products(work: Callable[[], None]) -> list[Product]:

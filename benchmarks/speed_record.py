@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,13 @@ from gad.data.atomic import write_atomic
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
+
+
+def need_data() -> None:
+    """Stop with a sentence where the molecules are not to be found."""
+    folder = os.environ.get("GAD_DATA")
+    if not folder or not (Path(folder) / "zinc12k" / "zinc12k_smiles.csv.gz").is_file():
+        sys.exit("set GAD_DATA to the folder with zinc12k/zinc12k.npz and zinc12k_smiles.csv.gz")
 
 
 def machine() -> dict[str, Any]:

@@ -1,0 +1,216 @@
+"""Write the records into the tables of ``docs/performance.md``.
+
+The page is prose with marked places, ``<!-- speed -->`` to ``<!-- /speed -->`` and so on; what
+stands between the marks is replaced by what ``results/`` says now, and nothing else is touched::
+
+    python -m benchmarks docs           # write
+    python -m benchmarks docs --check   # is the page up to date?
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.speed_record import RESULTS, ROOT, load
+from gad.data.atomic import write_atomic
+
+PAGE = ROOT / "docs" / "performance.md"
+TITLES = {
+    "train_vs_pna": "training, against a PyTorch Geometric `PNAConv` network of the same size",
+    "train_vs_chemprop": "training, against chemprop's training of a D-MPNN of the same size",
+    "implicit_vs_spectral": "training, implicit scheme against spectral scheme",
+    "matmul_share": "the matrix products of a training step, timed alone, as a share of it",
+    "infer_vs_pna": "inference, against the `PNAConv` network",
+    "predict_vs_chemprop": "SMILES file to prediction file, against `chemprop predict`",
+    "prepare_per_core": "parse, featurise and decompose on one core",
+    "startup": "`gad --help`, one second divided by its time",
+}
+Rows = list[list[str]]
+
+
+def grid(headings: Sequence[str], rows: Rows) -> str:
+    """A table in Markdown, the first column to the left and the others to the right."""
+    rule = ["---", *("---:" for _ in headings[1:])]
+    return "\n".join(f"| {' | '.join(row)} |" for row in (list(headings), rule, *rows))
+
+
+def number(value: float) -> str:
+    """Three or four digits that matter.
+
+    >>> number(1234.56), number(0.28361), number(2.5)
+    ('1,235', '0.284', '2.5')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
+def where(record: dict[str, Any]) -> str:
+    """One line on what was measured, when and on what."""
+    machine, versions = record["machine"], record["versions"]
+    named = {"torch": "PyTorch", "torch-geometric": "PyTorch Geometric", "chemprop": "chemprop"}
+    known = ", ".join(f"{title} {versions[k]}" for k, title in named.items() if k in versions)
+    return (
+        f"{record['when'][:10]}, commit {str(record['commit'])[:12]}, {machine['processor']}, "
+        f"{machine['cores']} cores; {known}."
+    )
+
+
+def speed(record: dict[str, Any]) -> str:
+    """The eight figures."""
+    rows = []
+    for f in record["figures"]:
+        spread = " – ".join(number(s) for s in f["spread"])
+        rows.append([
+            TITLES[f["name"]], number(f["ours"]), number(f["theirs"]), f["unit"],
+            f"**{number(f['ratio'])}**", spread, number(f["must"]), number(f["aim"]),
+        ])  # fmt: skip
+    headings = ("figure", "ours", "theirs", "unit", "ratio", "spread", "must", "aim")
+    return f"{grid(headings, rows)}\n\n{where(record)}"
+
+
+def settings(record: dict[str, Any]) -> str:
+    """Every contender with every number of threads, eager and compiled."""
+    rows: Rows = []
+    seen = set()
+    for f in record["figures"]:
+        for name, rate in f.get("settings", {}).items():
+            # A time in seconds, not a rate, stands with the files.
+            kind = "inference" if f["name"].startswith("infer") else "training"
+            if f["name"] != "predict_vs_chemprop" and (kind, name) not in seen:
+                seen.add((kind, name))
+                rows.append([f"{kind}: {name}", number(rate)])
+    lines = [grid(("contender", "molecules/s"), rows)]
+    for name, outcome in record.get("compiled", {}).items():
+        told = ", ".join(f"{k.replace('_', ' ')} {v}" for k, v in outcome.items())
+        lines.append(f"- {name}, compiled by `torch.compile`: {told}")
+    return "\n".join([lines[0], "", *lines[1:]]) if len(lines) > 1 else lines[0]
+
+
+def files(record: dict[str, Any]) -> str:
+    """Prediction of files: seconds and memory for both sizes."""
+    (figure,) = [f for f in record["figures"] if f["name"] == "predict_vs_chemprop"]
+    titles = {"gad": "`gad predict`", "chemprop": "`chemprop predict`"}
+    small, large = figure["rows"]
+    rows = [
+        [title, *(number(s) for s in figure["seconds"][who]),
+         *(number(m) for m in figure["peak_megabytes"][who])]
+        for who, title in titles.items()
+    ]  # fmt: skip
+    headings = ("", f"s, {small:,} rows", f"s, {large:,} rows", f"MB, {small:,} rows",
+                f"MB, {large:,} rows")  # fmt: skip
+    return grid(headings, rows)
+
+
+def profile(record: dict[str, Any]) -> str:
+    """Where the time goes."""
+    training, inference = record["training"], record["inference"]
+    parts = list(dict.fromkeys([*training["shares"], *inference["shares"]]))
+    rows = [
+        [part, *(f"{p['shares'][part]:.0%}" if part in p["shares"] else "–"
+                 for p in (training, inference))]
+        for part in parts
+    ]  # fmt: skip
+    headings = (
+        "", f"training step, batch {training['batch']}, {training['wall_ms']:.1f} ms",
+        f"forward pass, batch {inference['batch']}, {inference['wall_ms']:.1f} ms",
+    )  # fmt: skip
+    prediction = record["prediction"]
+    stages = [
+        [stage, f"{us:.0f}", f"{prediction['shares'][stage]:.0%}"]
+        for stage, us in prediction["microseconds_per_molecule"].items()
+    ]
+    whole = f"{number(prediction['molecules_per_second'])} molecules/s on one core"
+    return "\n\n".join(
+        [
+            grid(headings, rows),
+            f"A prediction from SMILES, stage by stage ({whole}):",
+            grid(("stage", "µs per molecule", "share"), stages),
+        ]
+    )
+
+
+def growth(record: dict[str, Any]) -> str:
+    """Time and memory against sizes, with slopes."""
+    rows = [
+        [row["varied"].replace("joined", "atoms"), f"{row['molecules']:,}", str(row["width"]),
+         str(row["layers"]), f"{row['atoms']:.0f}", number(row["epoch_seconds"]),
+         number(row["molecules_per_second"]), number(row["peak_megabytes"])]
+        for row in record["rows"]
+    ]  # fmt: skip
+    headings = ("varied", "molecules", "width", "blocks", "atoms each", "s per epoch",
+                "molecules/s", "peak MB")  # fmt: skip
+    slopes = [
+        [f"per {line['against']}", f"{line['epoch_seconds']:.2f}", f"{line['peak_megabytes']:.2f}"]
+        for line in record["slopes"]
+    ]
+    return "\n\n".join(
+        [
+            grid(headings, rows),
+            "Exponents (time or memory ∝ size to this power):",
+            grid(("", "time", "memory"), slopes),
+            where(record),
+        ]
+    )
+
+
+def cores(record: dict[str, Any]) -> str:
+    """Threads or processes; and the share outside the model."""
+    found, outside = record["cores"], record["outside"]
+    titles = {
+        "one_thread": "one process, one thread",
+        "two_threads": "one process, two threads",
+        "two_processes": "two processes, one thread each, together",
+    }
+    rows = [[title, number(found[key])] for key, title in titles.items()]
+    told = (
+        f"Of a training step, {outside['outside_share']:.1%} is spent outside the model: "
+        f"{outside['batching_share']:.1%} on taking the batch out of the store and "
+        f"{outside['layouts_share']:.1%} on laying its operators out. With everything the training "
+        f"loop does around it a step takes {outside['fit_step_ms']:.1f} ms, of which the model "
+        f"{outside['model_ms']:.1f} ms."
+    )
+    return f"{grid(('training', 'molecules/s'), rows)}\n\n{told}"
+
+
+# Place on the page → its record, and what makes the text.
+PLACES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
+    "speed": ("speed.json", speed),
+    "settings": ("speed.json", settings),
+    "files": ("speed.json", files),
+    "profile": ("profile.json", profile),
+    "growth": ("growth.json", growth),
+    "cores": ("growth.json", cores),
+}
+
+
+def fill(page: str) -> str:
+    """The page with every place filled from its record; a place without a record is left alone."""
+    for place, (name, make) in PLACES.items():
+        pattern = re.compile(f"(<!-- {place} -->\n).*?(<!-- /{place} -->)", re.DOTALL)
+        if not pattern.search(page):
+            raise ValueError(f"{PAGE.name} has no place <!-- {place} --> … <!-- /{place} -->")
+        record = load(RESULTS / name)
+        if record:
+            # Backslashes of a text are its own, not the pattern's.
+            text = make(record).replace("\\", "\\\\")
+            page = pattern.sub(rf"\g<1>\n{text}\n\n\g<2>", page)
+    return page
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
+    chosen = parser.parse_args(arguments)
+    before = PAGE.read_text(encoding="utf-8")
+    after = fill(before)
+    if chosen.check:
+        sys.exit(0 if before == after else f"{PAGE.name} is out of date: python -m benchmarks docs")
+    write_atomic(PAGE, after.encode())
+    print(f"{PAGE.relative_to(ROOT)}: {'changed' if after != before else 'up to date already'}")
+
+
+if __name__ == "__main__":
+    main()
