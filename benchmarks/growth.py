@@ -47,7 +47,7 @@ BATCH = 64
 # Where nothing else is said: so many molecules, channels and blocks, joined so many at a time.
 USUAL = {"molecules": 1_024, "width": 60, "layers": 4, "joined": 1}
 SIZES: dict[str, tuple[int, ...]] = {
-    "molecules": (512, 1_024, 2_048, 4_096, 8_192),
+    "molecules": (1_024, 2_048, 4_096, 8_192),
     "width": (30, 60, 120, 240),
     "layers": (2, 4, 8, 16),
     "joined": (1, 2, 4, 8),

@@ -97,8 +97,8 @@ def options(parser: argparse.ArgumentParser) -> None:
         help=f"measure this figure and keep the others: {', '.join(FIGURES)}",
     )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="see that it runs; recorded apart")
-    parser.add_argument("--seconds", type=float, help="of one go (2)")
-    parser.add_argument("--rounds", type=int, help="how often everybody has a go (5)")
+    parser.add_argument("--seconds", type=float, help="of one go (1.5)")
+    parser.add_argument("--rounds", type=int, help="how often everybody has a go (4)")
     parser.add_argument("--threads", type=int, nargs="+", help="numbers to choose from (1 2)")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--output", type=Path, help="the record (results/speed.json)")

@@ -25,14 +25,14 @@ FORWARD_ONLY = ", forward only"
 class Plan:
     """How long and how often."""
 
-    seconds: float = 2.0
-    rounds: int = 5
+    seconds: float = 1.5
+    rounds: int = 4
     threads: tuple[int, ...] = (1, 2)
     batches: tuple[int, ...] = (64, 128)
     compiles: bool = True
     compile_limit: float = 180.0
-    rows: tuple[int, int] = (6_144, 18_432)
-    predict_rounds: int = 3
+    rows: tuple[int, int] = (6_144, 16_384)
+    predict_rounds: int = 2
     prepared: int = 2_000
 
     def quick(self) -> Plan:
@@ -87,12 +87,22 @@ class Bench:
     def model(self, who: str) -> dict[str, Any]:
         """What a contender's model is."""
         if who not in self._models:
+            self.load(who)
+        return self._models[who]
+
+    def load(self, *several: str) -> None:
+        """Let contenders load their molecules, all at once."""
+        waiting = []
+        for who in several:
             request: dict[str, Any] = {} if who == "gad" else {"parameters": self.size}
             if who == "chemprop":
                 request["molecules_used"] = MOLECULES
-            worker = self.worker(f"speed_{who}", self.plan.threads[0])
-            self._models[who] = worker.ask("info", **request)
-        return self._models[who]
+            for threads in self.plan.threads:
+                worker = self.worker(f"speed_{who}", threads)
+                worker.send("info", **request)
+                waiting.append((who, worker))
+        for who, worker in waiting:
+            self._models[who] = worker.receive()
 
     @property
     def size(self) -> int:

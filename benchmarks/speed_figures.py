@@ -73,9 +73,7 @@ def measure_training(bench: Bench, wanted: set[str]) -> Figures:
         return {}
     bench.tell("training")
     who = list(dict.fromkeys(name for pair in pairs.values() for name in pair))
-    for name, contender in (("pna", PNA), ("chemprop", DMPNN)):
-        if contender in who:
-            bench.model(name)
+    bench.load(*(name for name, peer in (("pna", PNA), ("chemprop", DMPNN)) if peer in who))
     entries = bench.entries(*who)
     for contender in (PNA, DMPNN):
         if contender in who:
