@@ -436,7 +436,11 @@ def test_other_lists_are_refused(monkeypatch, tmp_path):
         qm9.film_split(np.arange(10))
 
 
-@pytest.mark.parametrize("content", [b"", gzip.compress(b'{"id": "x"}'), gzip.compress(b"{}")[:-3]])
+@pytest.mark.parametrize(
+    "content",
+    [b"", gzip.compress(b'{"id": "x"}'), gzip.compress(b"{}")[:-3]],
+    ids=["empty", "no number", "cut"],
+)
 def test_a_damaged_list_is_named(content, tmp_path):
     path = tmp_path / "valid.jsonl.gz"
     path.write_bytes(content or b"\x1f\x8b")
