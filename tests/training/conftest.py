@@ -14,7 +14,7 @@ TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32}
 
 
 @pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def molecule_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GAD_CACHE", str(folder))

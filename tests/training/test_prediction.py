@@ -104,7 +104,7 @@ def test_estimators_stand_in_scikit_learn(table):
     assert np.isfinite(cross_val_score(classifier, smiles, classes, cv=2)).all()
 
 
-def test_the_cache_gives_the_same_molecules(cache, table):
+def test_the_cache_gives_the_same_molecules(molecule_cache, table):
     from gad.data.cache import prepare
     from gad.training.build import preparation_of
     from gad.training.recipe import Recipe
@@ -112,7 +112,7 @@ def test_the_cache_gives_the_same_molecules(cache, table):
     preparation = preparation_of(Recipe())
     smiles = [*table[0][:30], "nonsense"]
     first = prepare(smiles, preparation)
-    path = cache / "molecules" / f"{preparation.fingerprint(smiles)}.safetensors"
+    path = molecule_cache / "molecules" / f"{preparation.fingerprint(smiles)}.safetensors"
     assert path.exists()
     second = prepare(smiles, preparation)
     assert second.rejects == first.rejects
