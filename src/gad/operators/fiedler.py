@@ -1,28 +1,41 @@
 """φ₁ of a large component by a sparse eigensolver, with its residual.
 
-The smallest non-zero λ of L φ = λ M φ is sought in the space M-orthogonal to the constants. Lanczos
-on the normalised adjacency finds it quickly where the spectral gap is wide (social, random graphs);
-where it is narrow (grids, meshes, chains) a factorised shift makes it wide. What comes out is
-checked, never trusted: the residual ‖L_sym ψ − λ ψ‖ is returned with the vectors.
+The smallest non-zero eigenvalue of L φ = λ M φ is the largest but one of the normalised adjacency
+N = M^(−1/2) A M^(−1/2): 1 − λ, with the vector ψ = M^(1/2) φ. Two solvers find it:
+
+- Lanczos, where news travels quickly (random, social graphs) and a hundred products with N tell
+  φ₁ from the rest;
+- LOBPCG preconditioned by a multilevel V-cycle, where it travels slowly (grids, meshes, roads).
+
+λ₁ often belongs to several vectors, and all of them are needed. What comes out is checked, never
+trusted: the residual ‖L_sym ψ − λ ψ‖ / λ is returned with the vectors.
 """
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csc_matrix, csr_matrix, identity
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, lobpcg, spilu, splu
+from scipy.linalg import eigh, eigh_tridiagonal
+from scipy.sparse import csr_matrix, identity
+from scipy.sparse.linalg import lobpcg
+
+from gad.operators.laplacian import GraphError
+from gad.operators.multilevel import Hierarchy, hierarchy
 
 # Components up to this size are decomposed densely, whatever was asked: it is exact and quick.
 DENSE_LIMIT = 400
-# A residual relative to λ₁ below which a vector counts as found.
-CONVERGED = 1e-6
-# Eigenvalues of a sparse solve that agree to this share of λ₁ are one eigenspace.
+# Of more directions than this a component is decomposed densely up to the second size, or refused.
+MAX_DIRECTIONS = 16
+DEGENERATE_LIMIT = 4_000
+# Relative residuals: what the solvers work for, and above which the user hears of it.
+GOAL = 1e-8
+DOUBTFUL = 1e-2
+# Eigenvalues that agree to this share of λ₁ are one eigenspace.
 SAME_RELATIVE = 1e-5
-_BLOCK = 6
-_FACTOR_LIMIT = 300_000
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -40,91 +53,257 @@ def fiedler(adjacency: csr_matrix, mass: FloatArray, *, seed: int = 0) -> Fiedle
     """The eigenspace of the smallest non-zero eigenvalue of a connected component.
 
     ``adjacency`` is the symmetric n × n matrix A of the component, ``mass`` its degrees [n].
+
+    >>> ring = csr_matrix(np.roll(np.eye(500), 1, axis=0) + np.roll(np.eye(500), -1, axis=0))
+    >>> found = fiedler(ring, np.full(500, 2.0))
+    >>> found.vectors.shape, bool(np.isclose(found.eigenvalue, 1 - np.cos(2 * np.pi / 500)))
+    ((500, 2), True)
     """
-    root = np.sqrt(mass)
-    scale = csr_matrix((1 / root, (np.arange(root.size), np.arange(root.size))))
-    normalised = csr_matrix(scale @ adjacency @ scale)
-    null = root / np.linalg.norm(root)
-    rng = np.random.default_rng(seed)
-    best = _measure(normalised, null, *_lanczos(normalised, null, rng))
-    if best.residual > CONVERGED:
-        if root.size <= _FACTOR_LIMIT:
-            candidate = _shift_invert(normalised, null, rng)
-        else:
-            candidate = _preconditioned(normalised, null, rng)
-        better = _measure(normalised, null, *candidate)
-        best = better if better.residual < best.residual else best
-    return Fiedler(best.vectors / root[:, None], best.eigenvalue, best.residual)
+    root, rng = np.sqrt(mass), np.random.default_rng(seed)
+    normalised = adjacency.tocoo()
+    normalised.data = normalised.data / (root[normalised.row] * root[normalised.col])
+    normalised, null = csr_matrix(normalised), root / np.linalg.norm(root)
+    found = _by_lanczos(normalised, null, rng) or _by_multilevel(normalised, null, rng)
+    if found.count > MAX_DIRECTIONS:
+        found = _by_decomposition(normalised, null, found.lowest)
+    if found.residual > DOUBTFUL:
+        _warn(root.size, found.residual)
+    return Fiedler(found.vectors[:, : found.count] / root[:, None], found.lowest, found.residual)
 
 
-def _measure(normalised: csr_matrix, null: FloatArray, lam: FloatArray, psi: FloatArray) -> Fiedler:
-    """Clean a block of approximate eigenvectors and keep those that share the lowest eigenvalue."""
-    if lam.size == 0:
-        return Fiedler(np.zeros((null.size, 0)), 0.0, np.inf)
-    psi = psi - np.outer(null, null @ psi)
-    psi, _ = np.linalg.qr(psi)
-    # Rayleigh–Ritz in the block: the best eigenpairs these vectors contain.
-    image = psi - normalised @ psi
-    lam, mix = np.linalg.eigh(psi.T @ image)
-    psi, image = psi @ mix, image @ mix
-    lowest = float(max(lam[0], np.finfo(np.float64).tiny))
-    errors = np.linalg.norm(image - psi * lam, axis=0)
-    slack = SAME_RELATIVE * lowest + 2 * errors[0]
-    same = int(np.searchsorted(lam, lowest + slack, side="right"))
-    same = max(1, min(same, psi.shape[1]))
-    return Fiedler(psi[:, :same], lowest, float(errors[:same].max() / lowest))
+def _warn(n: int, residual: float) -> None:
+    message = (
+        f"φ₁ of a component of {n} nodes was found to a relative residual of {residual:.1g} only: "
+        "its directions are approximate. Give a potential of your own (potential=…) or leave the "
+        "directions out (directions=False)"
+    )
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+# ------------------------------------------------------------------------------ what is found
+
+
+@dataclass(frozen=True)
+class Ritz:
+    """The best eigenpairs of L_sym a block contains: ``values`` [b] ascending, ``vectors`` [n, b].
+
+    ``errors`` [b] are ‖L_sym ψ − λ ψ‖: within that distance of each value there is an eigenvalue.
+    """
+
+    values: FloatArray
+    vectors: FloatArray
+    errors: FloatArray
+
+    @property
+    def lowest(self) -> float:
+        """λ₁."""
+        return float(self.values[0])
+
+    @property
+    def count(self) -> int:
+        """How many values, one after the other, are not clearly above the lowest."""
+        above = self.values - self.errors > self.lowest * (1 + SAME_RELATIVE) + self.errors[0]
+        return int(above.argmax()) if above.any() else above.size
+
+    @property
+    def residual(self) -> float:
+        """The largest error of the lowest eigenspace, relative to its eigenvalue."""
+        return float(self.errors[: self.count].max() / max(self.lowest, np.finfo(float).tiny))
+
+
+def rayleigh_ritz(normalised: csr_matrix, locked: FloatArray, block: FloatArray) -> Ritz:
+    """Clean a block of approximate eigenvectors [n, b] of those already ``locked`` [n, p]."""
+    for _ in range(2):
+        block = block - locked @ (locked.T @ block)
+        block, _ = np.linalg.qr(block)
+    image = block - normalised @ block
+    values, mix = np.linalg.eigh(block.T @ image)
+    vectors = block @ mix
+    return Ritz(values, vectors, np.linalg.norm(image @ mix - vectors * values, axis=0))
+
+
+# ------------------------------------------------------------------------------ Lanczos
+
+# Steps between looks at what was found; after the first number of steps φ₁ must stand out from the
+# rest, or the gap is too narrow for Lanczos; after the second it must have been found.
+_LOOK = 25
+_STAND_OUT = 100
+_STEPS = 1500
+
+
+@dataclass(frozen=True)
+class Run:
+    """λ from a Krylov space, within ``error``: the vector is Σ ``weights``[k] q_k."""
+
+    value: float
+    error: float
+    weights: FloatArray
+
+
+def _by_lanczos(normalised: csr_matrix, null: FloatArray, rng: np.random.Generator) -> Ritz | None:
+    """φ₁'s eigenspace, vector by vector, or None where the gap is narrow.
+
+    A Krylov space has one vector of each eigenspace only. So what is found is locked, and the next
+    run starts at random without it, until one ends clearly above λ₁. There it can stop early: the
+    start has as much of a missing copy of λ₁ as of the vector it found instead.
+    """
+    found, locked = None, null[:, None]
+    while found is None or found.count <= MAX_DIRECTIONS:
+        start = rng.standard_normal(null.size)
+        known = np.inf if found is None else found.lowest
+        run = _lanczos(normalised, locked, start, known)
+        if run is None:
+            return None
+        if run.value - run.error > known * (1 + SAME_RELATIVE):
+            break
+        block = _combine(normalised, locked, start, run.weights)[:, None]
+        if found is not None:
+            block = np.hstack([found.vectors[:, : found.count], block])
+        found = rayleigh_ritz(normalised, null[:, None], block)
+        locked = np.hstack([null[:, None], found.vectors[:, : found.count]])
+    return found
 
 
 def _lanczos(
-    normalised: csr_matrix, null: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Lanczos on the normalised adjacency with the constants moved out of the way."""
+    normalised: csr_matrix, locked: FloatArray, start: FloatArray, known: float
+) -> Run | None:
+    """The lowest λ outside ``locked``, to the goal or far better than its distance to ``known``."""
+    alpha: list[float] = []
+    beta: list[float] = []
+    for step, (_, a, b) in enumerate(_krylov(normalised, locked, start), 1):
+        alpha.append(a)
+        beta.append(b)
+        exhausted = b < 1e-13
+        if step % _LOOK and not exhausted:
+            continue
+        top = (step - 1, step - 1)
+        theta, weights = eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=top)
+        run = Run(1 - theta[0], b * abs(weights[-1, 0]), weights[:, 0])
+        if exhausted or run.error <= max(GOAL * run.value, 0.05 * (run.value - known)):
+            return run
+        if step == _STEPS or (step == _STAND_OUT and run.error > 0.1 * run.value):
+            return None
+    raise AssertionError("a Krylov space without an end ended")
+
+
+def _combine(
+    normalised: csr_matrix, locked: FloatArray, start: FloatArray, weights: FloatArray
+) -> FloatArray:
+    """Σ weights[k] q_k, the basis made a second time rather than kept: memory for four vectors."""
+    total = np.zeros_like(start)
+    for weight, (q, _, _) in zip(weights, _krylov(normalised, locked, start), strict=False):
+        total += weight * q
+    return total
+
+
+def _krylov(
+    normalised: csr_matrix, locked: FloatArray, start: FloatArray
+) -> Iterator[tuple[FloatArray, float, float]]:
+    """Lanczos: orthonormal q_k with N q_k = β_{k−1} q_{k−1} + α_k q_k + β_k q_{k+1}, and α_k, β_k.
+
+    The locked vectors are moved to the other end of the spectrum, where rounding cannot bring them
+    back.
+    """
+    q = start - locked @ (locked.T @ start)
+    q /= np.linalg.norm(q)
+    before, beta = np.zeros_like(q), 0.0
+    while True:
+        following = normalised @ q
+        following -= locked @ (2 * (locked.T @ q))
+        following -= beta * before
+        alpha = float(q @ following)
+        following -= alpha * q
+        beta = float(np.linalg.norm(following))
+        yield q, alpha, beta
+        before, q = q, following / beta
+
+
+# ------------------------------------------------------------------------------ multilevel
+
+# Vectors at a time: the torus, of four directions, and one to see that there are no more.
+_BLOCK = 5
+# Iterations of LOBPCG before the first look at what was found, and looks at most.
+_ITERATIONS = 12
+_ROUNDS = 6
+# Errors LOBPCG does not get below, whatever λ is: its Gram matrices are rounded.
+_ROUNDING = 1e-13
+
+
+def _by_multilevel(normalised: csr_matrix, null: FloatArray, rng: np.random.Generator) -> Ritz:
+    """φ₁'s eigenspace, block by block until a block has a vector clearly above λ₁."""
+    laplacian = csr_matrix(identity(null.size) - normalised)
+    cycle = hierarchy(laplacian, null, rng)
+    locked = null[:, None]
+    while True:
+        start = cycle(cycle(rng.standard_normal((null.size, _BLOCK))))
+        block = _refine(normalised, laplacian, cycle, locked, start)
+        locked = np.hstack([locked, block.vectors])
+        found = rayleigh_ritz(normalised, null[:, None], locked[:, 1:])
+        full = found.count == found.values.size and found.residual <= DOUBTFUL
+        if not full or found.count > MAX_DIRECTIONS:
+            return found
+
+
+def _refine(
+    normalised: csr_matrix,
+    laplacian: csr_matrix,
+    cycle: Hierarchy,
+    locked: FloatArray,
+    start: FloatArray,
+) -> Ritz:
+    """The lowest eigenvectors outside ``locked``.
+
+    LOBPCG comes close quickly; where λ is tiny (a path of 100,000 nodes) its rounding remains as a
+    rough noise, which steps of inverse iteration, ψ − A⁺(A − λ)ψ = λ A⁺ψ, take away.
+    """
+
+    def optimise(ritz: Ritz, look: int) -> FloatArray:
+        with warnings.catch_warnings():
+            # It warns of not having reached its tolerance; we look for ourselves.
+            warnings.simplefilter("ignore")
+            _, vectors = lobpcg(
+                laplacian, ritz.vectors, M=cycle, Y=locked, largest=False,
+                tol=max(0.1 * GOAL * ritz.lowest, _ROUNDING), maxiter=_ITERATIONS * look,
+            )  # fmt: skip
+        return np.asarray(vectors)
+
+    def polish(ritz: Ritz, look: int) -> FloatArray:  # noqa: ARG001
+        return ritz.vectors - cycle(laplacian @ ritz.vectors - ritz.vectors * ritz.values)
+
+    def clean(block: FloatArray) -> Ritz:
+        return rayleigh_ritz(normalised, locked, block)
+
+    return _while_better(polish, clean, _while_better(optimise, clean, clean(start)))
+
+
+def _while_better(
+    step: Callable[[Ritz, int], FloatArray], clean: Callable[[FloatArray], Ritz], ritz: Ritz
+) -> Ritz:
+    """Step on as long as it is worth while: the residual falls, and has not reached the goal."""
+    for look in range(1, _ROUNDS + 1):
+        if ritz.residual <= GOAL:
+            break
+        better = clean(step(ritz, look))
+        gain = ritz.residual / better.residual
+        ritz = better if gain > 1 else ritz
+        if gain < 1.5:
+            break
+    return ritz
+
+
+# ------------------------------------------------------------------------------ dense
+
+
+def _by_decomposition(normalised: csr_matrix, null: FloatArray, lowest: float) -> Ritz:
+    """All vectors of a λ₁ that has many, densely where that is possible."""
     n = null.size
-
-    def apply(x: FloatArray) -> FloatArray:
-        x = x.reshape(n)
-        return np.asarray(normalised @ x - 3 * null * (null @ x))
-
-    operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
-    try:
-        mu, psi = eigsh(
-            operator, k=_BLOCK, which="LA", v0=rng.standard_normal(n), tol=1e-12, maxiter=60
+    if n > DEGENERATE_LIMIT:
+        raise GraphError(
+            f"a component of {n} nodes is so symmetric that more than {MAX_DIRECTIONS} vectors "
+            "share the place of φ₁: they give no direction to speak of. Give a potential of your "
+            "own (potential=…) or leave the directions out (directions=False)"
         )
-    except ArpackNoConvergence as partial:
-        mu, psi = partial.eigenvalues, partial.eigenvectors
-    return 1 - mu, psi
-
-
-def _shift_invert(
-    normalised: csr_matrix, null: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """Lanczos on (L_sym + σ)⁻¹, factorised once: quick where the graph is nearly planar."""
-    n = null.size
-    # A shift far below any λ₁ of interest, far above the rounding of the factorisation.
-    shift = 1e-9
-    factor = splu(csc_matrix(identity(n) * (1 + shift) - normalised), permc_spec="MMD_AT_PLUS_A",
-                  diag_pivot_thresh=0.0, options={"SymmetricMode": True})  # fmt: skip
-
-    def apply(x: FloatArray) -> FloatArray:
-        x = x.reshape(n) - null * (null @ x.reshape(n))
-        y = factor.solve(x)
-        return np.asarray(y - null * (null @ y))
-
-    operator = LinearOperator((n, n), matvec=apply, dtype=np.float64)
-    mu, psi = eigsh(operator, k=_BLOCK, which="LA", v0=rng.standard_normal(n), tol=1e-12)
-    return 1 / mu - shift, psi
-
-
-def _preconditioned(
-    normalised: csr_matrix, null: FloatArray, rng: np.random.Generator
-) -> tuple[FloatArray, FloatArray]:
-    """LOBPCG with an incomplete factorisation, for components too large to factorise."""
-    n = null.size
-    laplacian = csc_matrix(identity(n) - normalised)
-    factor = spilu(csc_matrix(laplacian + 1e-6 * identity(n)), drop_tol=1e-3, fill_factor=8)
-    precondition = LinearOperator((n, n), matvec=factor.solve, dtype=np.float64)
-    start = rng.standard_normal((n, _BLOCK))
-    lam, psi = lobpcg(
-        laplacian, start, M=precondition, Y=null[:, None], tol=1e-10, maxiter=200, largest=False
-    )
-    return np.asarray(lam), np.asarray(psi)
+    laplacian = np.eye(n) - normalised.toarray()
+    width = SAME_RELATIVE * lowest
+    _, vectors = eigh(laplacian, subset_by_value=(lowest - width, lowest + width))
+    return rayleigh_ritz(normalised, null[:, None], vectors)
