@@ -28,11 +28,13 @@ from gad.operators.multilevel import Hierarchy, hierarchy
 
 # Components up to this size are decomposed densely, whatever was asked: it is exact and quick.
 DENSE_LIMIT = 400
-# Of more directions than this a component is decomposed densely up to the second size, or refused.
+# Where the sparse solvers fail (many directions, weights of many magnitudes), up to this size too.
+RESCUE_LIMIT = 4_000
+# More directions than this are too many for the sparse solvers.
 MAX_DIRECTIONS = 16
-DEGENERATE_LIMIT = 4_000
-# Relative residuals: what the solvers work for, and above which the user hears of it.
+# Relative residuals: what the solvers work for, what is poor, and what the user must hear of.
 GOAL = 1e-8
+POOR = 1e-5
 DOUBTFUL = 1e-2
 # Eigenvalues that agree to this share of λ₁ are one eigenspace.
 SAME_RELATIVE = 1e-5
@@ -64,8 +66,7 @@ def fiedler(adjacency: csr_matrix, mass: FloatArray, *, seed: int = 0) -> Fiedle
     normalised.data = normalised.data / (root[normalised.row] * root[normalised.col])
     normalised, null = csr_matrix(normalised), root / np.linalg.norm(root)
     found = _by_lanczos(normalised, null, rng) or _by_multilevel(normalised, null, rng)
-    if found.count > MAX_DIRECTIONS:
-        found = _by_decomposition(normalised, null, found.lowest)
+    found = _rescued(found, normalised, null)
     if found.residual > DOUBTFUL:
         _warn(root.size, found.residual)
     return Fiedler(found.vectors[:, : found.count] / root[:, None], found.lowest, found.residual)
@@ -294,16 +295,18 @@ def _while_better(
 # ------------------------------------------------------------------------------ dense
 
 
-def _by_decomposition(normalised: csr_matrix, null: FloatArray, lowest: float) -> Ritz:
-    """All vectors of a λ₁ that has many, densely where that is possible."""
+def _rescued(found: Ritz, normalised: csr_matrix, null: FloatArray) -> Ritz:
+    """What was found, or what a dense solve finds where it has too many vectors or is poor."""
     n = null.size
-    if n > DEGENERATE_LIMIT:
+    if n <= RESCUE_LIMIT and (found.count > MAX_DIRECTIONS or found.residual > POOR):
+        # A Ritz value is never below its eigenvalue, so λ₁ is in this range, the first after λ₀.
+        laplacian, top = np.eye(n) - normalised.toarray(), found.lowest * (1 + 2 * SAME_RELATIVE)
+        _, vectors = eigh(laplacian, subset_by_value=(-1, top), overwrite_a=True)
+        return rayleigh_ritz(normalised, null[:, None], vectors[:, 1:])
+    if found.count > MAX_DIRECTIONS:
         raise GraphError(
             f"a component of {n} nodes is so symmetric that more than {MAX_DIRECTIONS} vectors "
             "share the place of φ₁: they give no direction to speak of. Give a potential of your "
             "own (potential=…) or leave the directions out (directions=False)"
         )
-    laplacian = np.eye(n) - normalised.toarray()
-    width = SAME_RELATIVE * lowest
-    _, vectors = eigh(laplacian, subset_by_value=(lowest - width, lowest + width))
-    return rayleigh_ritz(normalised, null[:, None], vectors)
+    return found

@@ -22,7 +22,7 @@ IntArray = npt.NDArray[np.int64]
 # A graph of this many nodes is coarse enough for a dense solve.
 COARSEST = 400
 # A neighbour is strong if its entry is at least this share of the largest in one of the two rows.
-STRONG = 0.25
+STRONG = 0.8
 # No coarse matrix may take more than this many times the entries of the finest to make.
 MAX_WORK = 4.0
 
