@@ -14,12 +14,15 @@ trusted: the residual ‖L_sym ψ − λ ψ‖ / λ is returned with the vectors
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import count, repeat
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import eigh, eigh_tridiagonal
+from scipy.linalg.blas import daxpy
 from scipy.sparse import csr_matrix, identity
 from scipy.sparse.linalg import lobpcg
 
@@ -78,7 +81,7 @@ def _warn(n: int, residual: float) -> None:
         "its directions are approximate. Give a potential of your own (potential=…) or leave the "
         "directions out (directions=False)"
     )
-    warnings.warn(message, RuntimeWarning, stacklevel=4)
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 # ------------------------------------------------------------------------------ what is found
@@ -125,8 +128,8 @@ def rayleigh_ritz(normalised: csr_matrix, locked: FloatArray, block: FloatArray)
 
 # ------------------------------------------------------------------------------ Lanczos
 
-# Steps between looks at what was found; after the first number of steps φ₁ must stand out from the
-# rest, or the gap is too narrow for Lanczos; after the second it must have been found.
+# Steps between looks at what was found; after so many φ₁ must stand out from the rest, or the gap
+# is too narrow for Lanczos; after so many it must have been found.
 _LOOK = 25
 _STAND_OUT = 100
 _STEPS = 1500
@@ -134,11 +137,12 @@ _STEPS = 1500
 
 @dataclass(frozen=True)
 class Run:
-    """λ from a Krylov space, within ``error``: the vector is Σ ``weights``[k] q_k."""
+    """λ from a Krylov space, within ``error``: ψ is Σ ``weights``[k] q_k of ``coefficients``."""
 
     value: float
     error: float
     weights: FloatArray
+    coefficients: list[tuple[float, float]]
 
 
 def _by_lanczos(normalised: csr_matrix, null: FloatArray, rng: np.random.Generator) -> Ritz | None:
@@ -157,7 +161,7 @@ def _by_lanczos(normalised: csr_matrix, null: FloatArray, rng: np.random.Generat
             return None
         if run.value - run.error > known * (1 + SAME_RELATIVE):
             break
-        block = _combine(normalised, locked, start, run.weights)[:, None]
+        block = _combine(normalised, locked, start, run)[:, None]
         if found is not None:
             block = np.hstack([found.vectors[:, : found.count], block])
         found = rayleigh_ritz(normalised, null[:, None], block)
@@ -169,65 +173,68 @@ def _lanczos(
     normalised: csr_matrix, locked: FloatArray, start: FloatArray, known: float
 ) -> Run | None:
     """The lowest λ outside ``locked``, to the goal or far better than its distance to ``known``."""
-    alpha: list[float] = []
-    beta: list[float] = []
-    for step, (_, a, b) in enumerate(_krylov(normalised, locked, start), 1):
-        alpha.append(a)
-        beta.append(b)
-        exhausted = b < 1e-13
+    coefficients: list[tuple[float, float]] = []
+    for _, alpha, beta in _krylov(normalised, locked, start):
+        coefficients.append((alpha, beta))
+        step, exhausted = len(coefficients), beta < 1e-13
         if step % _LOOK and not exhausted:
             continue
+        diagonal, beside = np.array(coefficients).T
         top = (step - 1, step - 1)
-        theta, weights = eigh_tridiagonal(alpha, beta[:-1], select="i", select_range=top)
-        run = Run(1 - theta[0], b * abs(weights[-1, 0]), weights[:, 0])
+        theta, weights = eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=top)
+        run = Run(1 - theta[0], beta * abs(weights[-1, 0]), weights[:, 0], coefficients)
         if exhausted or run.error <= max(GOAL * run.value, 0.05 * (run.value - known)):
             return run
         if step == _STEPS or (step == _STAND_OUT and run.error > 0.1 * run.value):
-            return None
-    raise AssertionError("a Krylov space without an end ended")
+            break
+    return None
 
 
-def _combine(
-    normalised: csr_matrix, locked: FloatArray, start: FloatArray, weights: FloatArray
-) -> FloatArray:
+def _combine(normalised: csr_matrix, locked: FloatArray, start: FloatArray, run: Run) -> FloatArray:
     """Σ weights[k] q_k, the basis made a second time rather than kept: memory for four vectors."""
     total = np.zeros_like(start)
-    for weight, (q, _, _) in zip(weights, _krylov(normalised, locked, start), strict=False):
-        total += weight * q
+    basis = _krylov(normalised, locked, start, run.coefficients)
+    for weight, (q, _, _) in zip(run.weights, basis, strict=False):
+        total = daxpy(q, total, a=weight)
     return total
 
 
 def _krylov(
-    normalised: csr_matrix, locked: FloatArray, start: FloatArray
+    normalised: csr_matrix,
+    locked: FloatArray,
+    start: FloatArray,
+    given: Sequence[tuple[float, float]] = (),
 ) -> Iterator[tuple[FloatArray, float, float]]:
-    """Lanczos: orthonormal q_k with N q_k = β_{k−1} q_{k−1} + α_k q_k + β_k q_{k+1}, and α_k, β_k.
+    """Orthonormal q_k with N q_k = β_{k−1} q_{k−1} + α_k q_k + β_k q_{k+1}: q_k, α_k and β_k.
 
-    The locked vectors are moved to the other end of the spectrum, where rounding cannot bring them
-    back.
+    α and β are worked out, or ``given``. The locked vectors are moved to the other end of the
+    spectrum, where rounding cannot bring them back. (daxpy is y + a x, in the place of y.)
     """
     q = start - locked @ (locked.T @ start)
     q /= np.linalg.norm(q)
     before, beta = np.zeros_like(q), 0.0
-    while True:
-        following = normalised @ q
-        following -= locked @ (2 * (locked.T @ q))
-        following -= beta * before
-        alpha = float(q @ following)
-        following -= alpha * q
-        beta = float(np.linalg.norm(following))
+    for k in count():
+        following = normalised @ q - locked @ (2 * (locked.T @ q))
+        following = daxpy(before, following, a=-beta)
+        alpha = given[k][0] if given else float(q @ following)
+        following = daxpy(q, following, a=-alpha)
+        beta = given[k][1] if given else float(np.linalg.norm(following))
         yield q, alpha, beta
-        before, q = q, following / beta
+        following /= beta
+        before, q = q, following
 
 
 # ------------------------------------------------------------------------------ multilevel
 
 # Vectors at a time: the torus, of four directions, and one to see that there are no more.
 _BLOCK = 5
-# Iterations of LOBPCG before the first look at what was found, and looks at most.
-_ITERATIONS = 12
-_ROUNDS = 6
+# Iterations of LOBPCG from one look at what was found to the next, and steps of polishing at most.
+_ITERATIONS = (12, 24, 36, 48, 60, 72)
+_POLISHES = 6
 # Errors LOBPCG does not get below, whatever λ is: its Gram matrices are rounded.
 _ROUNDING = 1e-13
+
+Step = Callable[[Ritz], FloatArray]
 
 
 def _by_multilevel(normalised: csr_matrix, null: FloatArray, rng: np.random.Generator) -> Ritz:
@@ -236,8 +243,11 @@ def _by_multilevel(normalised: csr_matrix, null: FloatArray, rng: np.random.Gene
     cycle = hierarchy(laplacian, null, rng)
     locked = null[:, None]
     while True:
+        # A⁺ A⁺ of a random vector is rich in what is wanted.
         start = cycle(cycle(rng.standard_normal((null.size, _BLOCK))))
-        block = _refine(normalised, laplacian, cycle, locked, start)
+        block = rayleigh_ritz(normalised, locked, start)
+        block = _while_better(_optimisations(laplacian, cycle, locked), block, normalised, locked)
+        block = _while_better(_polishes(laplacian, cycle), block, normalised, locked)
         locked = np.hstack([locked, block.vectors])
         found = rayleigh_ritz(normalised, null[:, None], locked[:, 1:])
         full = found.count == found.values.size and found.residual <= DOUBTFUL
@@ -245,46 +255,43 @@ def _by_multilevel(normalised: csr_matrix, null: FloatArray, rng: np.random.Gene
             return found
 
 
-def _refine(
-    normalised: csr_matrix,
-    laplacian: csr_matrix,
-    cycle: Hierarchy,
-    locked: FloatArray,
-    start: FloatArray,
-) -> Ritz:
-    """The lowest eigenvectors outside ``locked``.
+def _optimisations(laplacian: csr_matrix, cycle: Hierarchy, locked: FloatArray) -> Iterator[Step]:
+    """More and more iterations of LOBPCG: the best of ψ, its V-cycled residual and last step."""
 
-    LOBPCG comes close quickly; where λ is tiny (a path of 100,000 nodes) its rounding remains as a
-    rough noise, which steps of inverse iteration, ψ − A⁺(A − λ)ψ = λ A⁺ψ, take away.
-    """
-
-    def optimise(ritz: Ritz, look: int) -> FloatArray:
+    def optimise(ritz: Ritz, iterations: int) -> FloatArray:
         with warnings.catch_warnings():
             # It warns of not having reached its tolerance; we look for ourselves.
             warnings.simplefilter("ignore")
+            tolerance = max(0.1 * GOAL * ritz.lowest, _ROUNDING)
             _, vectors = lobpcg(
-                laplacian, ritz.vectors, M=cycle, Y=locked, largest=False,
-                tol=max(0.1 * GOAL * ritz.lowest, _ROUNDING), maxiter=_ITERATIONS * look,
+                laplacian, ritz.vectors, M=cycle, Y=locked,
+                largest=False, tol=tolerance, maxiter=iterations,
             )  # fmt: skip
         return np.asarray(vectors)
 
-    def polish(ritz: Ritz, look: int) -> FloatArray:  # noqa: ARG001
+    return (partial(optimise, iterations=iterations) for iterations in _ITERATIONS)
+
+
+def _polishes(laplacian: csr_matrix, cycle: Hierarchy) -> Iterator[Step]:
+    """Steps of inverse iteration, ψ − A⁺(A − λ)ψ = λ A⁺ψ: they remove LOBPCG's rounding noise.
+
+    It is what limits φ₁ where λ is tiny, on a path of 100,000 nodes.
+    """
+
+    def polish(ritz: Ritz) -> FloatArray:
         return ritz.vectors - cycle(laplacian @ ritz.vectors - ritz.vectors * ritz.values)
 
-    def clean(block: FloatArray) -> Ritz:
-        return rayleigh_ritz(normalised, locked, block)
-
-    return _while_better(polish, clean, _while_better(optimise, clean, clean(start)))
+    return repeat(polish, _POLISHES)
 
 
 def _while_better(
-    step: Callable[[Ritz, int], FloatArray], clean: Callable[[FloatArray], Ritz], ritz: Ritz
+    steps: Iterator[Step], ritz: Ritz, normalised: csr_matrix, locked: FloatArray
 ) -> Ritz:
-    """Step on as long as it is worth while: the residual falls, and has not reached the goal."""
-    for look in range(1, _ROUNDS + 1):
+    """Step on until the goal is reached, or a step does not bring it much nearer."""
+    for step in steps:
         if ritz.residual <= GOAL:
             break
-        better = clean(step(ritz, look))
+        better = rayleigh_ritz(normalised, locked, step(ritz))
         gain = ritz.residual / better.residual
         ritz = better if gain > 1 else ritz
         if gain < 1.5:

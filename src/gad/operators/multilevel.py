@@ -23,8 +23,9 @@ IntArray = npt.NDArray[np.int64]
 COARSEST = 400
 # A neighbour is strong if its entry is at least this share of the largest in one of the two rows.
 STRONG = 0.8
-# No coarse matrix may take more than this many times the entries of the finest to make.
-MAX_WORK = 4.0
+# No coarse matrix may have this many times the entries of the finest, nor take so many products.
+MAX_ENTRIES = 2
+MAX_PRODUCTS = 50
 
 
 @dataclass(frozen=True)
@@ -73,25 +74,24 @@ class Hierarchy:
 
 def hierarchy(matrix: csr_matrix, null: FloatArray, rng: np.random.Generator) -> Hierarchy:
     """Coarsen the Laplacian of a connected graph, whose null vector ``null`` is positive."""
-    levels, max_work = [], MAX_WORK * matrix.nnz
+    levels, entries = [], matrix.nnz
     while null.size > COARSEST:
-        level, null = coarsen(matrix, null, rng, max_work)
+        level, matrix, null = coarsen(matrix, null, rng, entries)
         levels.append(level)
-        matrix = csr_matrix(level.prolongation.T @ (matrix @ level.prolongation))
     # The null vector is known: lift its eigenvalue from 0 to 1, invert, and take it out again.
     constant = np.outer(null, null) / (null @ null)
     return Hierarchy(levels, np.linalg.inv(matrix.toarray() + constant) - constant)
 
 
 def coarsen(
-    matrix: csr_matrix, null: FloatArray, rng: np.random.Generator, max_work: float
-) -> tuple[Level, FloatArray]:
-    """One level, and the null vector of the coarser matrix PᵀAP.
+    matrix: csr_matrix, null: FloatArray, rng: np.random.Generator, entries: int
+) -> tuple[Level, csr_matrix, FloatArray]:
+    """One level, and the coarser matrix PᵀAP with its null vector.
 
     Column a of the tentative prolongation T is the null vector on aggregate a: T carries the null
     vector exactly. A Jacobi step, P = (1 − ω D⁻¹ A) T, makes the columns smooth and lets them
     overlap, and keeps that, since A null = 0. Where neighbourhoods grow too quickly for overlaps
-    (random graphs) P is T.
+    (random graphs), so that PᵀAP would fill in beside the ``entries`` of the finest matrix, P is T.
     """
     owner = aggregate(strong(matrix), rng)
     coarse_null = np.sqrt(np.bincount(owner, weights=null**2))
@@ -100,11 +100,32 @@ def coarsen(
     # Gershgorin: no eigenvalue of D⁻¹A is above its largest row sum of absolute values.
     bound = float((abs(matrix) @ np.ones(null.size) / diagonal).max())
     relaxation = 4 / (3 * bound * diagonal)
+    prolongation = smooth(matrix, relaxation, tentative)
+    coarse = None
+    if products(matrix, prolongation) <= MAX_PRODUCTS * entries:
+        coarse = galerkin(matrix, prolongation)
+    if coarse is None or coarse.nnz > MAX_ENTRIES * entries:
+        prolongation, coarse = tentative, galerkin(matrix, tentative)
+    return Level(matrix, relaxation, prolongation), coarse, coarse_null
+
+
+def smooth(matrix: csr_matrix, relaxation: FloatArray, tentative: csr_matrix) -> csr_matrix:
+    """P = T − ω D⁻¹ A T."""
     step = csr_matrix(matrix @ tentative)
     step.data *= np.repeat(relaxation, np.diff(step.indptr))
-    smoothed = csr_matrix(tentative - step)
-    work = np.diff(matrix.indptr) @ np.diff(smoothed.indptr)
-    return Level(matrix, relaxation, smoothed if work <= max_work else tentative), coarse_null
+    return csr_matrix(tentative - step)
+
+
+def galerkin(matrix: csr_matrix, prolongation: csr_matrix) -> csr_matrix:
+    """PᵀAP: the matrix as the coarser graph sees it."""
+    return csr_matrix(prolongation.T @ (matrix @ prolongation))
+
+
+def products(matrix: csr_matrix, prolongation: csr_matrix) -> int:
+    """How many products of entries PᵀAP adds up, at most: known before it is made."""
+    pattern = csr_matrix((np.ones(matrix.nnz), matrix.indices, matrix.indptr), matrix.shape)
+    counts = np.diff(prolongation.indptr)
+    return int(counts @ (pattern @ counts))
 
 
 def strong(matrix: csr_matrix) -> csr_matrix:
