@@ -29,7 +29,15 @@ class Recipe:
         descriptors: a few cheap descriptors of the whole molecule are given to the head.
         k: eigenpairs kept for the spectral scheme, 0 for all.
         random_walk: return probabilities of so many steps among the atom features.
+        cycles: count the cycles of lengths 3 to this through every atom and bond, as features of
+            both; 0 for none.
+        laplacian: whose φ₁ gives the directions: normalised (L φ = λ M φ) or combinatorial
+            (L φ = λ φ, as DGN's authors have it).
+        field: paper, or transposed (F̂ᵀ instead of F̂, as GAD's published code has it).
     Model:
+        network: gad, or a baseline: gcn, gin, sage, gat, monet, gatedgcn, gsn. These have no
+            scheme, towers, aggregators or scalers; gcn, sage and monet cannot use bonds, and gsn
+            needs cycles. See :mod:`gad.nn.baselines`.
         scheme: implicit, spectral, or none (no diffusion: DGN, PNA).
         layers, towers, aggregators, scalers, dx_centre, readout: see :class:`gad.nn.GAD`.
         width: channels, 0 for the widest model within ``budget`` parameters.
@@ -53,7 +61,11 @@ class Recipe:
     descriptors: bool = True
     k: int = 0
     random_walk: int = 0
+    cycles: int = 0
+    laplacian: str = "normalised"
+    field: str = "paper"
 
+    network: str = "gad"
     scheme: str = "implicit"
     layers: int = 4
     width: int = 100
@@ -101,10 +113,28 @@ class Recipe:
                 raise RecipeError(f"{key} = {value} is out of range: {low:g} to {high:g}")
         if self.width == 0 and self.budget == 0:
             raise RecipeError("give a width, or a budget of parameters to choose it by")
-        if self.width % self.towers:
-            raise RecipeError(f"width = {self.width} is not a multiple of towers = {self.towers}")
+        if self.width % self.width_step:
+            what = "towers" if self.network == "gad" else f"the heads of {self.network}"
+            raise RecipeError(
+                f"width = {self.width} is not a multiple of {what} = {self.width_step}"
+            )
         if self.random_walk and self.k:
             raise RecipeError("random_walk needs the whole eigenbasis: leave k at 0")
+        if self.cycles in (1, 2):
+            raise RecipeError(
+                f"cycles = {self.cycles}: the shortest cycle has length 3; 0 for none"
+            )
+        if self.edges and self.network in NO_BONDS:
+            raise RecipeError(f"network = {self.network!r} cannot use bonds: set edges = false")
+        if self.network == "gsn" and not self.cycles:
+            raise RecipeError(
+                "network = 'gsn' reads counts of cycles: set cycles, for example to 8"
+            )
+
+    @property
+    def width_step(self) -> int:
+        """Widths are multiples of this: the towers of GAD, the heads of GAT."""
+        return {"gad": self.towers, "gat": HEADS}.get(self.network, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -124,7 +154,14 @@ class Recipe:
         return replace(self, **{k: _typed(k, v, "--set") for k, v in changes.items()})
 
 
+# Baselines whose messages have no place for a bond, and the heads of GAT.
+NO_BONDS = ("gcn", "sage", "monet")
+HEADS = 8
+
 _CHOICES: dict[str, tuple[str, ...]] = {
+    "network": ("gad", "gcn", "gin", "sage", "gat", "monet", "gatedgcn", "gsn"),
+    "laplacian": ("normalised", "combinatorial"),
+    "field": ("paper", "transposed"),
     "scheme": ("implicit", "spectral", "none"),
     "aggregators": ("mean", "max", "min", "sum", "std", "av", "dx"),
     "scalers": ("identity", "amplification", "attenuation"),
@@ -135,7 +172,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _MANY = 1e9
 _RANGES: dict[str, tuple[float, float]] = {
-    "k": (0, _MANY), "random_walk": (0, 1000), "layers": (1, 1000), "width": (0, 100_000),
+    "k": (0, _MANY), "random_walk": (0, 1000), "cycles": (0, 20), "layers": (1, 1000), "width": (0, 100_000),
     "budget": (0, 1e12), "towers": (1, 10_000), "edge_channels": (1, 10_000), "dropout": (0, 0.99),
     "epochs": (1, _MANY), "batch_size": (1, _MANY), "learning_rate": (1e-12, 10),
     "weight_decay": (0, 10), "warmup": (0, _MANY), "plateau_factor": (1e-3, 0.999),
