@@ -14,6 +14,7 @@ from gad.cli.draw import draw
 from gad.cli.info import info, recipes
 from gad.cli.options import examples
 from gad.cli.predict import evaluate, predict
+from gad.cli.reproduce import qm9, zinc
 from gad.cli.train import train
 
 app = typer.Typer(
@@ -49,14 +50,25 @@ def gad(
     """Stand above the commands; the help text is the application's."""
 
 
-def _add(command: Callable[..., Outcome], panel: str, *lines: str) -> None:
+reproduce = typer.Typer(
+    name="reproduce",
+    help="The paper's experiments: train, record, draw.",
+    epilog=examples("gad reproduce zinc --model gad-i", "gad table zinc"),
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+
+
+def _add(
+    command: Callable[..., Outcome], panel: str | None, *lines: str, to: typer.Typer = app
+) -> None:
     """Register a command; a paragraph of its docstring is one line, which the terminal breaks."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    app.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(command)
+    to.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(command)
 
 
-_USE, _LOOK = "Train and use a model", "Look"
+_USE, _LOOK, _PAPER = "Train and use a model", "Look", "The paper's experiments"
 _add(
     train,
     _USE,
@@ -87,3 +99,20 @@ _add(
     'gad draw "c1ccccc1O" --atom 0 --time 4 --scheme spectral -o heat.png',
 )
 _add(recipes, _LOOK, "gad recipes", "gad train esol --recipe default")
+app.add_typer(reproduce, rich_help_panel=_PAPER)
+_add(
+    zinc,
+    None,
+    "gad reproduce zinc --model gad-i --seeds 3 --jobs 2",
+    "gad reproduce zinc --model dgn --model pna --no-edges --minutes 150",
+    "gad reproduce zinc --recipe zinc-best --set batch_size=32 --resume",
+    "gad reproduce zinc --limit 100 --set epochs=2 --out trial",
+    to=reproduce,
+)
+_add(
+    qm9,
+    None,
+    "gad reproduce qm9 --property mu --property zpve --set epochs=20",
+    "gad reproduce qm9 --property all --model gad-s --model dgn --model pna --resume",
+    to=reproduce,
+)

@@ -1,0 +1,76 @@
+"""The graphs of an experiment: a known set, one property of it, or its first molecules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from gad.data import known
+from gad.data.known.graphset import GraphSet, pointers
+from gad.data.splits import Split
+
+if TYPE_CHECKING:
+    from gad.training.build import Inputs
+    from gad.training.recipe import Recipe
+
+
+def load_graphs(name: str, prop: str | None, limit: int) -> GraphSet:
+    """A known set with one target and at most ``limit`` molecules of each part (0: all)."""
+    graphs = known.load(name)
+    assert isinstance(graphs, GraphSet)
+    if prop is not None:
+        graphs = graphs.select(prop)
+    return first(graphs, limit) if limit else graphs
+
+
+def first(graphs: GraphSet, limit: int) -> GraphSet:
+    """The first molecules of each part, under a name that says so: it is another set."""
+    parts = [rows[:limit] for _, rows in graphs.split.parts()]
+    rows = np.concatenate(parts)
+    ends = np.cumsum([len(part) for part in parts])
+    atoms = _spans(graphs.node_ptr, rows)
+    bonds = _spans(graphs.edge_ptr, rows)
+    return replace(
+        graphs,
+        name=f"{graphs.name}-{limit}",
+        node_ptr=pointers(np.diff(graphs.node_ptr)[rows]),
+        atom_categories=graphs.atom_categories[atoms],
+        edge_ptr=pointers(np.diff(graphs.edge_ptr)[rows]),
+        bonds=graphs.bonds[bonds],
+        bond_categories=graphs.bond_categories[bonds],
+        targets=graphs.targets[rows],
+        atom_values=graphs.atom_values[atoms],
+        split=Split(*np.split(np.arange(len(rows)), ends[:-1])),
+    )
+
+
+def _spans(starts: Any, rows: Any) -> Any:
+    """Where the entries of the chosen graphs are, in their order."""
+    return np.concatenate([np.arange(starts[row], starts[row + 1]) for row in rows])
+
+
+@contextmanager
+def offered(graphs: GraphSet) -> Iterator[str]:
+    """The name under which these graphs are a known set for a while; nothing is read twice."""
+    sets = cast("MutableMapping[str, Any]", known.KNOWN)
+    before = sets.get(graphs.name)
+    sets[graphs.name] = lambda: graphs
+    try:
+        yield graphs.name
+    finally:
+        if before is None:
+            del sets[graphs.name]
+        else:
+            sets[graphs.name] = before
+
+
+def inputs_of(graphs: GraphSet, recipe: Recipe) -> Inputs:
+    """What these graphs feed a model, found out on two of them."""
+    from gad.training.dataset import Source, load_dataset
+
+    with offered(first(graphs, 1)) as name:
+        return load_dataset(Source(name), recipe).inputs
