@@ -15,6 +15,7 @@ from gad.cli.info import info, recipes
 from gad.cli.options import examples
 from gad.cli.predict import evaluate, predict
 from gad.cli.reproduce import qm9, zinc
+from gad.cli.table import table
 from gad.cli.train import train
 
 app = typer.Typer(
@@ -116,3 +117,4 @@ _add(
     "gad reproduce qm9 --property all --model gad-s --model dgn --model pna --resume",
     to=reproduce,
 )
+_add(table, _PAPER, "gad table zinc", "gad table qm9 --markdown", "gad table zinc --json")

@@ -1,0 +1,80 @@
+"""``gad table``: the paper's tables with ours beside them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gad.cli.console import Outcome
+from gad.cli.options import OUTPUT, Json
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class TableName(str, Enum):
+    """The paper's tables."""
+
+    zinc = "zinc"
+    qm9 = "qm9"
+
+
+def table(
+    data: Annotated[TableName, typer.Argument(help="Which of the paper's tables.")],
+    results: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the records are.", rich_help_panel=OUTPUT)
+    ] = Path("results"),
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown.", rich_help_panel=OUTPUT)
+    ] = False,
+    as_json: Json = False,
+) -> Outcome:
+    """Show one of the paper's tables with our results beside it.
+
+    Everything is read from the records that `gad reproduce` keeps: mean ± standard deviation over
+    the seeds, and by how much the error is below DGN's. "quoted" is the paper's number only; "met"
+    is an error of at most the paper's and two of its standard deviations.
+    """
+    from gad.experiments.table import grid, to_json
+
+    del as_json  # read by the guard, which prints
+    told = to_json(results, data.value)
+    if markdown:
+        return Outcome(told, _plain(grid(results, data.value).markdown()))
+    return Outcome(told, _shown(grid(results, data.value), told["unfinished"], data.value))
+
+
+def _plain(text: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text(text, no_wrap=True, overflow="ignore")
+
+
+def _shown(grid: Any, unfinished: list[dict[str, Any]], data: str) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(title=f"{data.upper()}: mean absolute error on the test molecules", box=None)
+    for place, name in enumerate(grid.header):
+        shown.add_column(name, justify="left" if place < grid.left else "right")
+    before = None
+    for line in grid.lines:
+        style = "bold" if line[grid.left + 1] not in {"not run", "quoted"} else "dim"
+        first = "" if line[0] == before else line[0]
+        shown.add_row(*(Text(cell, style=style) for cell in (first, *line[1:])))
+        before = line[0]
+    notes = [Text(_note(run), style="dim") for run in unfinished]
+    return Group(shown, *([Text(""), Text("Not finished:", style="dim"), *notes] if notes else []))
+
+
+def _note(run: dict[str, Any]) -> str:
+    """A run that is going on, or was given up."""
+    name = [run.get("property"), run["model"], "bonds" if run["edges"] else "no bonds"]
+    name += [run["recipe"], *(f"{k}={v}" for k, v in run["settings"].items())]
+    words = " ".join(str(word) for word in name if word)
+    so_far = f"{run['epochs']} epochs, validation {run['val_mae']:.4g}" if "epochs" in run else "–"
+    return f"  {words}, seed {run['seed']}: {run['status']}, {so_far}"
