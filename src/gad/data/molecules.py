@@ -16,10 +16,13 @@ from torch import Tensor
 from gad.chem.descriptors import QUICK_DESCRIPTOR_NAMES, quick_descriptors
 from gad.chem.featurize import Featurizer, MoleculeError, MoleculeGraph, parse, parse_block
 from gad.operators import GraphOperators, build_operators
+from gad.operators.cycles import CycleLimitError, count_cycles, cycle_lengths
 from gad.operators.walks import return_probabilities
 
 # Changes whenever the same settings would give other numbers, so that no old cache is read.
 _VERSION = 1
+# Cycles through a bond are told apart up to this many: 0, 1, 2, 3, more.
+_MOST_CYCLES = 4
 
 
 @dataclass(frozen=True)
@@ -31,17 +34,28 @@ class Preparation:
         k: eigenpairs to keep of each molecule, None for all.
         random_walk: append return probabilities of so many steps to the atom values.
         descriptors: give the head a few cheap descriptors of the whole molecule.
+        cycles: count cycles of lengths 3 to this through atoms and bonds; 0 for none.
+        combinatorial: directions from φ₁ of the combinatorial Laplacian.
+        transposed: directions from the transposed field.
     """
 
     featurizer: Featurizer
     k: int | None = None
     random_walk: int = 0
     descriptors: bool = False
+    cycles: int = 0
+    combinatorial: bool = False
+    transposed: bool = False
 
     @property
     def atom_values(self) -> int:
         """The number of real values of an atom."""
-        return self.featurizer.atom_values + self.random_walk
+        return self.featurizer.atom_values + cycle_lengths(self.cycles) + self.random_walk
+
+    @property
+    def bond_cardinalities(self) -> tuple[int, ...]:
+        """The number of categories of each of a bond's features."""
+        return with_cycles(self.featurizer.bond_cardinalities, self.cycles)
 
     @property
     def graph_values(self) -> int:
@@ -204,7 +218,15 @@ def read_molecules(
             unseen[row] = graph.unseen
     if not graphs:
         raise NoMoleculesError(rejects)
-    packed = pack(graphs, preparation)
+    while True:
+        try:
+            packed = pack(graphs, preparation)
+            break
+        except CycleLimitError as error:
+            rejects[rows.pop(error.graph)] = "too many rings in one another to count its cycles"
+            del graphs[error.graph], descriptors[error.graph : error.graph + 1]
+            if not graphs:
+                raise NoMoleculesError(rejects) from error
     values = torch.zeros(len(graphs), preparation.graph_values)
     if preparation.descriptors:
         values = torch.from_numpy(np.stack(descriptors).astype(np.float32))
@@ -230,7 +252,15 @@ def pack(graphs: Sequence[MoleculeGraph], preparation: Preparation) -> PackedMol
         bond_categories=categories,
         k=preparation.k,
         random_walk=preparation.random_walk,
+        cycles=preparation.cycles,
+        combinatorial=preparation.combinatorial,
+        transposed=preparation.transposed,
     )
+
+
+def with_cycles(bond_cardinalities: Sequence[int], cycles: int) -> tuple[int, ...]:
+    """The categories of bonds with those of their cycle counts behind, as :func:`pack_arrays`."""
+    return (*bond_cardinalities, *[_MOST_CYCLES + 1] * cycle_lengths(cycles))
 
 
 def pack_arrays(
@@ -242,16 +272,39 @@ def pack_arrays(
     bond_categories: Tensor,
     k: int | None = None,
     random_walk: int = 0,
+    cycles: int = 0,
+    combinatorial: bool = False,
+    transposed: bool = False,
 ) -> PackedMolecules:
-    """A packed set from flat arrays: sizes [G], bonds once [b, 2] (global atoms), features."""
+    """A packed set from flat arrays: sizes [G], bonds once [b, 2] (global atoms), features.
+
+    Of the graph alone come further features: cycles through atoms as log₂(1 + count) behind the
+    atom values (which keeps 0 and 1), cycles through bonds as categories 0, 1, 2, 3, more behind
+    the bonds' own, and return probabilities of random walks behind the atom values.
+    """
     batch = torch.arange(sizes.numel()).repeat_interleave(sizes)
     edge_index = torch.cat([bonds, bonds.flip(1)]).t()
-    whole = k if not random_walk else None
-    operators = build_operators(edge_index, int(sizes.sum()), batch=batch, k=whole)
+    if cycles:
+        of_atoms, of_edges = count_cycles(edge_index, batch.numel(), cycles, batch=batch)
+        atom_values = torch.cat([atom_values, torch.log2(1 + of_atoms.to(torch.float64))], dim=1)
+        categories = of_edges[: bonds.shape[0]].clamp_max(_MOST_CYCLES).to(torch.uint8)
+        bond_categories = torch.cat([bond_categories, categories], dim=1)
+
+    def operators_of(pairs: int | None) -> GraphOperators:
+        return build_operators(
+            edge_index,
+            batch.numel(),
+            batch=batch,
+            k=pairs,
+            combinatorial=combinatorial,
+            transposed=transposed,
+        )
+
+    operators = operators_of(k if not random_walk else None)
     if random_walk:
         atom_values = torch.cat([atom_values, return_probabilities(operators, random_walk)], dim=1)
         if k is not None:
-            operators = build_operators(edge_index, int(sizes.sum()), batch=batch, k=k)
+            operators = operators_of(k)
     directed = torch.cat([bond_categories, bond_categories])[operators.edge_position]
     operators = replace(operators, edge_position=torch.arange(operators.num_edges))
     return PackedMolecules(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -52,6 +52,7 @@ class GAD(nn.Module):
         graph_channels: number of features of whole graphs, appended after the readout.
         aggregators, scalers, towers, edge_channels, delta, dx_centre, batch_norm, graph_norm,
             residual, dropout: of every block, see :class:`GADBlock`.
+        blocks: your own blocks, called as block(h, operators, edge_attr), instead of L of these.
 
     Example:
         >>> import gad, torch
@@ -83,6 +84,7 @@ class GAD(nn.Module):
         graph_norm: bool = True,
         residual: bool = True,
         dropout: float = 0.0,
+        blocks: Iterable[nn.Module] | None = None,
     ) -> None:
         super().__init__()
         if readout is not None and readout not in READOUTS:
@@ -91,7 +93,7 @@ class GAD(nn.Module):
             raise ValueError("features of whole graphs need a readout over graphs")
         self.channels, self.readout, self.graph_channels = channels, readout, graph_channels
         self.encoder, self.edge_encoder = encoder, edge_encoder
-        self.blocks = nn.ModuleList(
+        made = (
             GADBlock(
                 channels,
                 diffusion=None if diffusion is None else diffusion(channels),
@@ -108,6 +110,7 @@ class GAD(nn.Module):
             )
             for _ in range(layers)
         )
+        self.blocks = nn.ModuleList(made if blocks is None else blocks)
         self.head = head if head is not None else Head(channels + graph_channels, out_channels)
 
     def forward(
@@ -149,6 +152,12 @@ class GAD(nn.Module):
     def diffusions(self) -> list[Diffusion]:
         """The diffusion layers, block by block."""
         return [m for m in self.modules() if isinstance(m, Diffusion)]
+
+    @property
+    def delta(self) -> float:
+        """δ of the scalers; 1 where no block has any."""
+        found = (m.delta for m in self.modules() if isinstance(m, DirectionalAggregation))
+        return float(next(found, 1.0))
 
     def set_delta(self, delta: float) -> None:
         """Set δ of all scalers to the training set's mean of log(degree + 1)."""

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from scipy.sparse import csr_matrix
 from torch import Tensor
 
-from gad.operators.directions import Potentials, fiedler_potentials, field, user_potentials
+from gad.operators.directions import (
+    Potentials,
+    fiedler_potentials,
+    field,
+    transpose,
+    user_potentials,
+)
 from gad.operators.eigenbasis import Partition, decompose, starts, truncate
 from gad.operators.fiedler import DENSE_LIMIT, fiedler
 from gad.operators.graph_operators import GraphOperators
@@ -30,6 +38,8 @@ def build_operators(
     edge_weight: Tensor | None = None,
     potential: Tensor | None = None,
     directions: bool = True,
+    combinatorial: bool = False,
+    transposed: bool = False,
     dtype: torch.dtype | None = None,
 ) -> GraphOperators:
     """Work out the operators of one graph, or of a batch of graphs at once.
@@ -48,6 +58,9 @@ def build_operators(
         edge_weight: positive symmetric weights [E].
         potential: your own scalar field [N] or fields [N, m] for the directions, instead of φ₁.
         directions: False leaves the directions out.
+        combinatorial: directions from φ₁ of L φ = λ φ instead of L φ = λ M φ, as DGN's authors
+            have it.
+        transposed: F̂ᵀ instead of F̂, as the paper's published code has it: for comparison.
         dtype: of the result; by default that of ``edge_weight``, or PyTorch's default type.
 
     Example:
@@ -69,14 +82,20 @@ def build_operators(
         spectra = decompose(edges.source, edges.target, edges.weight, mass, partition)
     if potential is not None:
         potentials = user_potentials(potential, partition)
-    elif spectra is not None:
+    elif spectra is not None and not combinatorial:
         potentials = fiedler_potentials(spectra, partition)
     elif directions:
-        potentials = _sparse_potentials(edges, mass, partition)
+        own, own_mass = _regular(edges, partition) if combinatorial else (edges, mass)
+        if basis:
+            found = decompose(own.source, own.target, own.weight, own_mass, partition)
+            potentials = fiedler_potentials(found, partition)
+        else:
+            potentials = _sparse_potentials(own, own_mass, partition)
         residual.scatter_reduce_(0, graph_of_unit, potentials.noise, "amax")
     flow = None
     if directions and potentials is not None:
         flow = field(edges.source, edges.target, edges.weight, mass, potentials, partition)
+        flow = transpose(flow, edges.reverse) if transposed else flow
     if spectra is not None and k is not None:
         spectra = truncate(spectra, partition, graph_of_unit, k)
     operators = GraphOperators(
@@ -104,6 +123,26 @@ def build_operators(
         dtype = edge_weight.dtype if edge_weight is not None else torch.get_default_dtype()
         dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
     return operators.to(edge_index.device, dtype)
+
+
+def _regular(edges: Edges, partition: Partition) -> tuple[Edges, Tensor]:
+    """Every component made regular by loops: its normalised Laplacian is then L/c, so φ₁ that of L.
+
+    Returns the edges with the loops, and the masses: c, the largest degree of the component.
+    """
+    nodes, unit = torch.arange(partition.component.numel()), partition.component
+    degree = torch.zeros(nodes.numel(), dtype=torch.float64)
+    degree.index_add_(0, edges.target, edges.weight)
+    largest = torch.zeros(partition.sizes.numel(), dtype=torch.float64)
+    mass = largest.scatter_reduce_(0, unit, degree, "amax")[unit]
+    mass = torch.where(mass > 0, mass, torch.ones_like(mass))
+    loops = replace(
+        edges,
+        source=torch.cat([edges.source, nodes]),
+        target=torch.cat([edges.target, nodes]),
+        weight=torch.cat([edges.weight, mass - degree]),
+    )
+    return loops, mass
 
 
 def _sparse_potentials(edges: Edges, mass: Tensor, partition: Partition) -> Potentials:

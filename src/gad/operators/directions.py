@@ -124,3 +124,12 @@ def field(
         if m > 1:
             others[other_start[edges, None] + columns[: m - 1]] = flow[:, 1:] * scale[:, None]
     return Field(first, norm, directions, others)
+
+
+def transpose(flow: Field, reverse: Tensor) -> Field:
+    """F̂ᵀ on the same edges: what stood on i → j, at ``reverse``, stands on j → i."""
+    extra = (flow.directions - 1).clamp_min(0)
+    begin = starts(extra)
+    # Both directions of an edge lie in one component, so they have as many directions.
+    other = begin[reverse].repeat_interleave(extra) + ragged_arange(extra)
+    return Field(flow.first[reverse], flow.norm[reverse], flow.directions, flow.others[other])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor, nn
+
 from gad.chem.featurize import Featurizer
 from gad.data.molecules import Preparation
 from gad.nn import (
@@ -16,7 +18,9 @@ from gad.nn import (
     SpectralDiffusion,
     widest,
 )
-from gad.training.recipe import Recipe
+from gad.nn.baselines import BaselineBlock, baseline_blocks
+from gad.operators.cycles import cycle_lengths
+from gad.training.recipe import HEADS, NO_BONDS, Recipe
 
 _SCHEMES = {"implicit": ImplicitDiffusion, "spectral": SpectralDiffusion, "none": None}
 
@@ -37,31 +41,34 @@ def preparation_of(recipe: Recipe) -> Preparation:
         featurizer=Featurizer(explicit_hydrogens=recipe.explicit_hydrogens),
         k=recipe.k or None,
         random_walk=recipe.random_walk,
+        cycles=recipe.cycles,
+        combinatorial=recipe.laplacian == "combinatorial",
+        transposed=recipe.field == "transposed",
         descriptors=recipe.descriptors,
     )
 
 
 def inputs_of(preparation: Preparation, features: int = 0) -> Inputs:
     """What these molecules feed a model, with so many further features of the user's."""
-    featurizer = preparation.featurizer
     return Inputs(
-        tuple(featurizer.atom_cardinalities),
+        tuple(preparation.featurizer.atom_cardinalities),
         preparation.atom_values,
-        tuple(featurizer.bond_cardinalities),
+        preparation.bond_cardinalities,
         preparation.graph_values + features,
     )
 
 
 def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 1.0) -> GAD:
     """The model of a recipe; the widest within its budget if it names no width."""
+    columns = _bond_columns(recipe, len(inputs.bond_cardinalities))
+    edges = recipe.edge_channels if columns else 0
 
     def of_width(width: int) -> GAD:
-        edges = recipe.edge_channels if recipe.edges else 0
         return GAD(
             width,
             layers=recipe.layers,
             encoder=FeatureEncoder(inputs.atom_cardinalities, inputs.atom_values, width),
-            edge_encoder=_edge_encoder(inputs.bond_cardinalities, edges),
+            edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
             head=Head(width + inputs.graph_values, outputs),
             diffusion=_SCHEMES[recipe.scheme],
             aggregators=recipe.aggregators,
@@ -76,11 +83,52 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             graph_norm=recipe.graph_norm,
             residual=recipe.residual,
             dropout=recipe.dropout,
+            blocks=None if recipe.network == "gad" else _baseline(recipe, width, edges),
         )
 
-    width = recipe.width or widest(of_width, recipe.budget, multiple=recipe.towers)
+    width = recipe.width or widest(of_width, recipe.budget, multiple=recipe.width_step)
     return of_width(width)
 
 
-def _edge_encoder(cardinalities: Sequence[int], channels: int) -> CategoricalEncoder | None:
-    return CategoricalEncoder(cardinalities, channels) if channels else None
+def _baseline(recipe: Recipe, width: int, edges: int) -> list[BaselineBlock]:
+    return baseline_blocks(
+        recipe.network,
+        width,
+        layers=recipe.layers,
+        edge_channels=edges,
+        heads=HEADS,
+        batch_norm=recipe.batch_norm,
+        graph_norm=recipe.graph_norm,
+        residual=recipe.residual,
+        dropout=recipe.dropout,
+    )
+
+
+def _bond_columns(recipe: Recipe, columns: int) -> range:
+    """Which of the bonds' columns enter the messages: types if edges is on, then cycle counts."""
+    if recipe.network in NO_BONDS:
+        return range(0)
+    counts = cycle_lengths(recipe.cycles)
+    return range(0 if recipe.edges else columns - counts, columns)
+
+
+class _SomeColumns(nn.Module):
+    """Embeds some of the bonds' columns; none at all for a model that reads no bonds."""
+
+    def __init__(self, cardinalities: Sequence[int], columns: range, channels: int) -> None:
+        super().__init__()
+        self.columns = slice(columns.start, columns.stop)
+        chosen = cardinalities[self.columns]
+        self.categories = CategoricalEncoder(chosen, channels) if chosen else None
+
+    def forward(self, bonds: Tensor) -> Tensor | None:
+        if self.categories is None:
+            return None
+        encoded: Tensor = self.categories(bonds[:, self.columns])
+        return encoded
+
+
+def _edge_encoder(cardinalities: Sequence[int], columns: range, channels: int) -> nn.Module:
+    if len(columns) == len(cardinalities):
+        return CategoricalEncoder(cardinalities, channels)
+    return _SomeColumns(cardinalities, columns, channels)

@@ -19,7 +19,7 @@ from gad.data import known
 from gad.data.cache import prepare
 from gad.data.columns import choose_columns, numbers
 from gad.data.known.graphset import GraphSet
-from gad.data.molecules import PackedMolecules, Preparation, pack_arrays
+from gad.data.molecules import PackedMolecules, Preparation, pack_arrays, with_cycles
 from gad.data.splits import (
     Split,
     column_split,
@@ -299,7 +299,10 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
         )
     packed = pack_graphs(graphs, recipe)
     inputs = Inputs(
-        graphs.atom_cardinalities, packed.atom_values.shape[1], graphs.bond_cardinalities, 0
+        graphs.atom_cardinalities,
+        packed.atom_values.shape[1],
+        with_cycles(graphs.bond_cardinalities, recipe.cycles),
+        0,
     )
     count = len(graphs)
     return Dataset(
@@ -322,6 +325,9 @@ def pack_graphs(graphs: GraphSet, recipe: Recipe) -> PackedMolecules:
         bond_categories=torch.from_numpy(graphs.bond_categories),
         k=recipe.k or None,
         random_walk=recipe.random_walk,
+        cycles=recipe.cycles,
+        combinatorial=recipe.laplacian == "combinatorial",
+        transposed=recipe.field == "transposed",
     )
 
 

@@ -62,7 +62,7 @@ class Model:
             "format": FORMAT,
             "members": len(self.members),
             "parameters": sum(p.numel() for p in self.members[0].parameters()),
-            "delta": float(self.members[0].blocks[0].aggregation.delta),  # type: ignore[union-attr,arg-type]
+            "delta": self.members[0].delta,
             "recipe": self.recipe.to_dict(),
             "task": self.task.to_dict(),
             "preparation": None if preparation is None else preparation.to_dict(),
@@ -171,8 +171,9 @@ def _check_size(
     stored = sum(t.numel() for t in tensors.values())
     if not 1 <= count <= 10_000 or parameters * count > stored:
         raise ModelFileError(f"{path} is damaged: its card and its weights do not fit")
-    width = recipe.width
-    least = recipe.layers * width * (width // recipe.towers + width)
+    width, gad = recipe.width, recipe.network == "gad"
+    # At least one square matrix a layer: GAD's across its towers (and its parts), GCN's only one.
+    least = recipe.layers * width * (width + (width // recipe.towers if gad else 0))
     rows = sum(inputs.atom_cardinalities) + inputs.atom_values
     if max(least, rows * max(width, 1), outputs) > stored or min(inputs.atom_cardinalities) < 1:
         raise ModelFileError(f"{path} is damaged: its card describes a model it does not hold")

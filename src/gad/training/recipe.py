@@ -172,12 +172,13 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _MANY = 1e9
 _RANGES: dict[str, tuple[float, float]] = {
-    "k": (0, _MANY), "random_walk": (0, 1000), "cycles": (0, 20), "layers": (1, 1000), "width": (0, 100_000),
-    "budget": (0, 1e12), "towers": (1, 10_000), "edge_channels": (1, 10_000), "dropout": (0, 0.99),
-    "epochs": (1, _MANY), "batch_size": (1, _MANY), "learning_rate": (1e-12, 10),
-    "weight_decay": (0, 10), "warmup": (0, _MANY), "plateau_factor": (1e-3, 0.999),
-    "plateau_patience": (0, _MANY), "plateau_threshold": (0, 1), "minimum_rate": (0, 1),
-    "patience": (0, _MANY), "clip": (0, _MANY), "ema": (0, 0.999999), "seed": (0, 2**31),
+    "k": (0, _MANY), "random_walk": (0, 1000), "cycles": (0, 20), "layers": (1, 1000),
+    "width": (0, 100_000), "budget": (0, 1e12), "towers": (1, 10_000), "edge_channels": (1, 10_000),
+    "dropout": (0, 0.99), "epochs": (1, _MANY), "batch_size": (1, _MANY),
+    "learning_rate": (1e-12, 10), "weight_decay": (0, 10), "warmup": (0, _MANY),
+    "plateau_factor": (1e-3, 0.999), "plateau_patience": (0, _MANY), "plateau_threshold": (0, 1),
+    "minimum_rate": (0, 1), "patience": (0, _MANY), "clip": (0, _MANY), "ema": (0, 0.999999),
+    "seed": (0, 2**31),
 }  # fmt: skip
 
 

@@ -42,9 +42,9 @@ from gad.training.task import Task
 Floats = npt.NDArray[np.float64]
 # What a model that is trained further keeps of its own recipe: everything that shapes it.
 _ARCHITECTURE = (
-    "explicit_hydrogens", "descriptors", "k", "random_walk", "scheme", "layers", "width", "budget",
-    "towers", "aggregators", "scalers", "dx_centre", "edges", "edge_channels", "readout",
-    "batch_norm", "graph_norm", "residual",
+    "explicit_hydrogens", "descriptors", "k", "random_walk", "cycles", "laplacian", "field",
+    "network", "scheme", "layers", "width", "budget", "towers", "aggregators", "scalers",
+    "dx_centre", "edges", "edge_channels", "readout", "batch_norm", "graph_norm", "residual",
 )  # fmt: skip
 
 
