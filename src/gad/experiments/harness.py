@@ -87,7 +87,7 @@ def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[st
     except OutOfTime:
         sheet.close("unfinished")
         kept = keep_checkpoint(place.folder(run), place.results, run)
-        where = "" if kept else " (its checkpoint is too large to be kept beside the records)"
+        where = "" if kept else f" (all there is is in {place.folder(run)})"
         reporter.message(f"{run.name}: the time is up; go on with --resume{where}")
     except Exception as error:
         sheet.close("failed", error=f"{type(error).__name__}: {error}")
@@ -131,6 +131,8 @@ def _train(run: Run, place: Place, sheet: _Sheet, reporter: Reporter) -> dict[st
         )
     sheet.finish(trained)
     forget_checkpoint(place.results, run)
+    if sheet.record["model_file"] is None:
+        reporter.message(f"{run.name}: the model has more than 1 MB and stays in {folder}")
     reporter.message(
         f"{run.name}: test error {sheet.record['test_mae']:.4g} {graphs.units[0]}".rstrip()
     )

@@ -14,8 +14,8 @@ from typing import Any
 from gad.data.atomic import write_atomic
 from gad.experiments.models import Run
 
-LARGEST_MODEL = 1 << 20
-LARGEST_CHECKPOINT = 2 << 20
+LARGEST_MODEL, LARGEST_CHECKPOINT = 1 << 20, 2 << 20
+"""Bytes of what is kept beside the records."""
 FINISHED = "finished"
 # The order of a record's lines, so that two records can be compared line by line.
 _KEYS = (
@@ -70,11 +70,10 @@ def write_record(path: Path, record: Mapping[str, Any]) -> None:
     write_atomic(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
-def keep_model(source: Path, results: Path, run: Run) -> str:
-    """Copy a model beside its record; its name there, relative to the results."""
-    size = source.stat().st_size
-    if size > LARGEST_MODEL:
-        raise ValueError(f"{source} has {size:,} bytes: a recorded model has at most 1 MB")
+def keep_model(source: Path, results: Path, run: Run) -> str | None:
+    """Copy a model beside its record, unless it is too large; its name there."""
+    if source.stat().st_size > LARGEST_MODEL:
+        return None
     path = model_path(results, run)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, source.read_bytes())
