@@ -21,8 +21,10 @@ from torch import Tensor
 from gad.operators.eigenbasis import ragged_arange, starts
 from gad.operators.laplacian import Edges, GraphError, check_batch, check_edges
 
-# Paths and pairs of paths that one graph may ask for.
+# Paths and pairs of paths that one graph may ask for: about a second's work, or so many a node
+# where the graph is large (a molecule needs ten a node, a square lattice a hundred).
 LIMIT = 1 << 21
+_PER_NODE = 256
 # Start nodes taken at once, and rows beyond which they are halved: bounds memory, not results.
 _STARTS = 1 << 13
 _ROWS = 1 << 20
@@ -59,7 +61,8 @@ def count_cycles(
         num_nodes: N.
         longest: the length of the longest cycles counted.
         batch: the graph of each node [N], sorted; one graph if left out.
-        limit: the paths (of half the longest length) and pairs of paths a graph may ask for.
+        limit: the paths (of half the longest length) and pairs of paths a graph may ask for, or 256
+            a node where that is more. Time and memory stay in proportion to it.
 
     Returns:
         int64 [N, longest − 2] of nodes and [E, longest − 2] of edges, a column for each length.
@@ -85,11 +88,13 @@ def count_cycles(
     of_nodes = torch.zeros(num_nodes, longest - 2, dtype=torch.int64)
     of_bonds = torch.zeros(edges.source.numel(), longest - 2, dtype=torch.int64)
     spent = torch.zeros(num_graphs, dtype=torch.int64)
+    allowed = (_PER_NODE * torch.bincount(graph)).clamp_min(limit)
     blocks = list(torch.split(search.degree.nonzero().flatten(), _STARTS))
     while blocks:
         block = blocks.pop()
         alone = block.numel() == 1
-        budget = _Budget(graph[search.node], spent.clone(), limit, limit if alone else _ROWS)
+        rows = int(allowed.max()) if alone else _ROWS
+        budget = _Budget(graph[search.node], spent.clone(), allowed, rows)
         try:
             cycles = list(search.cycles(block, longest, budget))
         except _TooManyRowsError:
@@ -212,19 +217,19 @@ class _TooManyRowsError(Exception):
 class _Budget:
     """What may be asked for: rows of this block of start nodes, and by each graph in all.
 
-    ``graph`` [N] is that of a start node, ``spent`` [B] what it has asked for, up to ``limit``.
+    ``graph`` [N] is that of a start node, ``spent`` [B] what it has asked for of the ``allowed``.
     """
 
     graph: Tensor
     spent: Tensor
-    limit: int
+    allowed: Tensor
     rows: int
 
     def charge(self, start: Tensor, count: Tensor) -> None:
         """Paths from ``start`` [P] ask for ``count`` [P] rows: raise before there are too many."""
         self.rows -= int(count.sum())
         self.spent.index_add_(0, self.graph[start], count)
-        if self.rows < 0 or bool((self.spent > self.limit).any()):
+        if self.rows < 0 or bool((self.spent > self.allowed).any()):
             raise _TooManyRowsError
 
 
