@@ -6,11 +6,12 @@ import re
 import struct
 from xml.etree import ElementTree as ET
 
+import numpy as np
 import pytest
 from rdkit import Chem
 
-from gad.chem import MoleculeError, draw, draw_grid, parse
-from gad.chem.draw import NEGATIVE, POSITIVE
+from gad.chem import Featurizer, MoleculeError, draw, draw_grid, parse
+from gad.chem.draw import NEGATIVE, POSITIVE, layout
 
 TEXT = "{http://www.w3.org/2000/svg}text"
 
@@ -112,3 +113,29 @@ def test_grid():
         "méthane": ("250.0", "72.0"),
     }
     assert ET.fromstring(draw_grid([])).tag.endswith("svg")
+
+
+def test_close_atoms_are_not_ringed():
+    """RDKit would draw red rings where the atoms of a long molecule come close."""
+    assert b"#FF0000" not in draw("C" * 80, size=(120, 80)).upper()
+
+
+@pytest.mark.parametrize("hydrogens", [False, True])
+@pytest.mark.parametrize("smiles", ["CC(=O)[O-].[Na+]", "c1ccc2ccccc2c1", "C#N", "[2H]C([2H])O"])
+def test_layout_is_of_the_graph_that_is_learned_from(smiles, hydrogens):
+    flat = layout(smiles, explicit_hydrogens=hydrogens)
+    graph = Featurizer(explicit_hydrogens=hydrogens)(smiles)
+    assert len(flat.places) == len(flat.symbols) == len(graph.atom_categories)
+    assert sorted((i, j) for i, j, _ in flat.bonds) == sorted(map(tuple, graph.bonds.tolist()))
+    lengths = [np.linalg.norm(flat.places[i] - flat.places[j]) for i, j, _ in flat.bonds]
+    assert np.mean(lengths) == pytest.approx(1)
+    apart = np.linalg.norm(flat.places[:, None] - flat.places, axis=-1)
+    assert (apart + np.eye(len(apart))).min() > 0.3
+
+
+def test_layout_names_what_is_no_plain_carbon():
+    assert layout("CC(=O)[O-].[Na+]").symbols == ("", "", "O", "O-", "Na+")
+    assert layout("C").symbols == ("C",)
+    assert layout("[Fe+3]").symbols == ("Fe3+",)
+    assert sorted(order for *_, order in layout("C#CC=C").bonds) == [1, 2, 3]
+    assert sorted(order for *_, order in layout("c1ccccc1").bonds) == [1, 1, 1, 2, 2, 2]

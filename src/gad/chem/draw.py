@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Literal
 from unicodedata import combining, normalize
 
+import numpy as np
 from rdkit import Chem
 
-from gad.chem.molecule import MoleculeError, parse, quiet, usable
+from gad.chem.molecule import MoleculeError, parse, quiet, usable, without_hydrogens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
 
 Colour = tuple[float, float, float]
 
@@ -100,6 +104,61 @@ def draw_grid(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """A molecule on paper: N atoms, their bonds, and where they are.
+
+    Attributes:
+        places: float64 [N, 2], a bond 1 long on average; the second number grows upward.
+        symbols: of the atoms, "" for a carbon with neighbours.
+        bonds: (i, j, order) with order 1, 2 or 3; a ring's aromatic bonds alternate.
+    """
+
+    places: NDArray[np.float64]
+    symbols: tuple[str, ...]
+    bonds: tuple[tuple[int, int, int], ...]
+
+
+def layout(molecule: str | Chem.Mol, *, explicit_hydrogens: bool = False) -> Layout:
+    """RDKit's 2-D layout of the graph :class:`~gad.chem.Featurizer` makes, in the same order.
+
+    >>> flat = layout("CC(=O)O")
+    >>> flat.symbols, flat.bonds
+    (('', '', 'O', 'O'), ((0, 1, 1), (1, 2, 2), (1, 3, 1)))
+    """
+    mol = without_hydrogens(usable(molecule)) if isinstance(molecule, Chem.Mol) else parse(molecule)
+    mol = _flat(Chem.AddHs(mol) if explicit_hydrogens else mol)
+    bonds = [(b.GetBeginAtomIdx(), b.GetEndAtomIdx(), b.GetBondType()) for b in mol.GetBonds()]
+    orders = {Chem.BondType.DOUBLE: 2, Chem.BondType.TRIPLE: 3}
+    places = np.array(mol.GetConformer().GetPositions()[:, :2], dtype=np.float64)
+    lengths = [float(np.linalg.norm(places[i] - places[j])) for i, j, _ in bonds]
+    return Layout(
+        places / (np.mean(lengths) if lengths else 1.0),
+        tuple(_symbol(atom) for atom in mol.GetAtoms()),
+        tuple((min(i, j), max(i, j), orders.get(kind, 1)) for i, j, kind in bonds),
+    )
+
+
+def _symbol(atom: Chem.Atom) -> str:
+    symbol, charge = atom.GetSymbol(), atom.GetFormalCharge()
+    if symbol == "C" and not charge and atom.GetDegree():
+        return ""
+    sign = "+" if charge > 0 else "-"
+    return symbol + (sign if abs(charge) == 1 else f"{abs(charge)}{sign}" if charge else "")
+
+
+def shade(share: float) -> Colour:
+    """The colour of a share of the scale: blue at −1, white at 0, vermilion at 1.
+
+    >>> shade(0.0)
+    (1.0, 1.0, 1.0)
+    """
+    end = POSITIVE if share > 0 else NEGATIVE
+    depth = 0.9 * min(1.0, abs(share))
+    red, green, blue = (1 - depth * (1 - channel) for channel in end)
+    return red, green, blue
+
+
 def _canvas(kind: str, width: int, height: int, panel_width: int, panel_height: int) -> Any:
     from rdkit.Chem.Draw import rdMolDraw2D
 
@@ -116,6 +175,7 @@ def _canvas(kind: str, width: int, height: int, panel_width: int, panel_height: 
     options.legendFontSize = 16
     options.padding = 0.08
     options.fixedBondLength = 40
+    options.flagCloseContactsDist = -1  # no red rings where a large molecule's atoms come close
     return canvas
 
 
@@ -174,10 +234,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _colour(value: float, largest: float) -> Colour:
-    end = POSITIVE if value > 0 else NEGATIVE
-    share = 0.9 * min(1.0, abs(value) / largest) if largest else 0.0
-    red, green, blue = (1 - share * (1 - channel) for channel in end)
-    return red, green, blue
+    return shade(value / largest if largest else 0.0)
 
 
 def _discs(mol: Chem.Mol, values: Sequence[float]) -> dict[str, Any]:

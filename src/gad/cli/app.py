@@ -11,6 +11,7 @@ import typer
 from gad import __version__
 from gad.cli.console import Outcome
 from gad.cli.draw import draw
+from gad.cli.figures import figures
 from gad.cli.info import info, recipes
 from gad.cli.options import examples
 from gad.cli.predict import evaluate, predict
@@ -115,6 +116,13 @@ _add(
     None,
     "gad reproduce qm9 --property mu --property zpve --set epochs=20",
     "gad reproduce qm9 --property all --model gad-s --model dgn --model pna --resume",
+    to=reproduce,
+)
+_add(
+    figures,
+    None,
+    "gad reproduce figures -o figures --model results/zinc/model.gad",
+    'gad reproduce figures -o figures --smiles "CC(=O)Oc1ccccc1C(=O)O aspirin"',
     to=reproduce,
 )
 _add(table, _PAPER, "gad table zinc", "gad table qm9 --markdown", "gad table zinc --json")
