@@ -91,7 +91,7 @@ def build_operators(
             potentials = fiedler_potentials(found, partition)
         else:
             potentials = _sparse_potentials(own, own_mass, partition)
-        residual.scatter_reduce_(0, graph_of_unit, potentials.noise, "amax")
+            residual.scatter_reduce_(0, graph_of_unit, potentials.noise, "amax")
     flow = None
     if directions and potentials is not None:
         flow = field(edges.source, edges.target, edges.weight, mass, potentials, partition)
