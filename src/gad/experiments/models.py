@@ -40,6 +40,8 @@ WITHOUT_BONDS = ("gcn", "gin", "sage", "gat", "monet")
 """Models that the paper has without edge features only."""
 BUDGET = 100_000
 """The most parameters on ZINC."""
+USUAL = {"zinc": BUDGET, "qm9": 0}
+"""Data set → the most parameters, 0 for no limit."""
 CLOSE = 0.02
 """How far, relatively, DGN's and PNA's parameters may be from GAD-s's on QM9."""
 
@@ -56,7 +58,8 @@ class Run:
         seed: of everything random.
         target: the property of QM9.
         settings: changes to the recipe, as text.
-        budget: the most parameters; 0 for the recipe's own width (QM9).
+        budget: the most parameters; 0 for what is usual: 100,000 on ZINC, the recipe's own width on
+            QM9.
         limit: at most so many molecules of each part, 0 for all.
 
     Example:
@@ -80,11 +83,15 @@ class Run:
         return Path(self.recipe).name.removesuffix(".toml")
 
     @property
+    def most(self) -> int:
+        """The most parameters, 0 for no limit."""
+        return self.budget or USUAL[self.data]
+
+    @property
     def extras(self) -> dict[str, str]:
         """Everything in which this run departs from its recipe and the usual budget."""
-        usual = BUDGET if self.data == "zinc" else 0
         extras = dict(self.settings)
-        if self.budget != usual:
+        if self.most != USUAL[self.data]:
             extras["budget"] = str(self.budget)
         if self.limit:
             extras["limit"] = str(self.limit)
@@ -122,7 +129,7 @@ class Run:
 def recipe_of(run: Run) -> Recipe:
     """The recipe of a run, with the model's switches, the seed, and the changes asked for.
 
-    >>> recipe_of(Run("zinc", "dgn", "zinc-paper", False, 3, budget=100_000)).aggregators
+    >>> recipe_of(Run("zinc", "dgn", "zinc-paper", False, 3)).aggregators
     ('mean', 'max', 'min', 'dx')
     """
     known = MODELS[run.data]
@@ -133,8 +140,8 @@ def recipe_of(run: Run) -> Recipe:
     if shipped.random_walk:
         switches["k"] = 0  # return probabilities need the whole basis
     own = {"edges": run.edges, "seed": run.seed, "descriptors": False}
-    if run.budget:
-        own |= {"width": 0, "budget": run.budget}
+    if run.most:
+        own |= {"width": 0, "budget": run.most}
     recipe = shipped.override({**switches, **own, **dict(run.settings)})
     if recipe.loss != "l1":
         raise RecipeError(
@@ -159,10 +166,10 @@ def fitted_recipe(run: Run, inputs: Inputs) -> Recipe:
     if run.data == "qm9" and run.model != "gad-s":
         twin = recipe_of(replace(run, model="gad-s"))
         return match(recipe, parameters(twin, inputs), inputs)
-    if run.budget and (count := parameters(recipe, inputs)) > run.budget:
+    if run.most and (count := parameters(recipe, inputs)) > run.most:
         raise RecipeError(
-            f"this model has {count:,} parameters, more than the budget of {run.budget:,}: leave "
-            "out width, or raise --budget"
+            f"this model has {count:,} parameters, more than the budget of {run.most:,}: leave out "
+            "width, or raise --budget"
         )
     return recipe
 

@@ -209,6 +209,12 @@ class Grid:
     lines: list[tuple[str, ...]]
     left: int
 
+    def only(self, *names: str) -> Grid:
+        """Some of the columns."""
+        places = [self.header.index(name) for name in names]
+        lines = [tuple(line[place] for place in places) for line in self.lines]
+        return Grid(names, lines, sum(place < self.left for place in places))
+
     def markdown(self) -> str:
         """The table as Markdown."""
         rule = ["---"] * self.left + ["---:"] * (len(self.header) - self.left)
@@ -216,17 +222,33 @@ class Grid:
         return "\n".join(f"| {' | '.join(line)} |" for line in every)
 
 
-def grid(results: Path, data: str, *, variations: bool = True) -> Grid:
-    """The paper's table with ours beside it; rows of changed recipes only with ``variations``."""
+def grid(
+    results: Path,
+    data: str,
+    *,
+    variations: bool = True,
+    missing: bool = True,
+    models: Sequence[str] = tuple(paper.TITLES),
+) -> Grid:
+    """The paper's table with ours beside it.
+
+    Args:
+        results: where the records are.
+        data: zinc or qm9.
+        variations: with rows of changed recipes.
+        missing: with the cells that were not run.
+        models: of these models.
+    """
     every = load_rows(results, data)
-    rows = [row for row in every if variations or "+" not in row.recipe]
-    by_cell: dict[tuple[str, bool, str | None], list[Row]] = {of: [] for of in cells(data)}
+    rows = [r for r in every if r.model in models and (variations or "+" not in r.recipe)]
+    shown = [of for of in cells(data) if of[0] in models and missing]
+    by_cell: dict[tuple[str, bool, str | None], list[Row]] = {of: [] for of in shown}
     for row in rows:
         by_cell.setdefault((row.model, row.edges, row.target), []).append(row)
-    targets, models = list(paper.PROPERTIES), list(paper.TITLES)
+    targets, titles = list(paper.PROPERTIES), list(paper.TITLES)
     order = sorted(
         by_cell,
-        key=lambda of: (targets.index(of[2]) if of[2] else 0, models.index(of[0]), of[1]),
+        key=lambda of: (targets.index(of[2]) if of[2] else 0, titles.index(of[0]), of[1]),
     )
     lines = [line for of in order for line in _lines(data, of, by_cell[of], every)]
     names = ("property", "model") if data == "qm9" else ("model", "bonds")
