@@ -92,6 +92,9 @@ def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[st
     except Exception as error:
         sheet.close("failed", error=f"{type(error).__name__}: {error}")
         raise
+    except BaseException:  # interrupted; Lightning leaves by sys.exit
+        sheet.close("unfinished")
+        raise
     return sheet.record
 
 
@@ -215,7 +218,9 @@ class _Sheet(Reporter):
         self._curve()
         self._write()
         self.reporter.epoch(self.run.name, {**row, **losses}, epochs)
-        if at + 1 < epochs and self.place.is_over:
+        # The first checkpoint is waited for: whoever has little time gets on nevertheless.
+        saved = (self.folder / "member-0.ckpt").exists()
+        if at + 1 < epochs and self.place.is_over and saved:
             raise OutOfTime
 
     def message(self, text: str) -> None:

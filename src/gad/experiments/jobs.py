@@ -122,9 +122,18 @@ class _Lines(Reporter):
             )
 
 
+def _interrupt(number: int, frame: object) -> None:
+    """Interrupt the run, once, and let it leave in peace."""
+    del number, frame
+    for again in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(again, lambda *_: None)
+    raise KeyboardInterrupt
+
+
 def main() -> None:
     """Perform one run."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     run, place = read_job(sys.argv[1])
     try:
         perform(run, place, _Lines())
