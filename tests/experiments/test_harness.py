@@ -156,3 +156,17 @@ def test_nothing_begins_when_one_of_the_runs_is_there(graphs, tmp_path):
     with pytest.raises(FileExistsError):
         perform_all([other, RUN], place(tmp_path), jobs=2)
     assert not record_path(tmp_path / "results", other).exists()
+
+
+def test_an_interrupted_run_says_so_and_goes_on(graphs, tmp_path):
+    class Impatient(Reporter):
+        def epoch(self, name, row, epochs):
+            del name, row, epochs
+            raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, SystemExit)):
+        perform(RUN, place(tmp_path), Impatient())
+    record = read_record(record_path(tmp_path / "results", RUN))
+    assert (record["status"], record["epochs"]) == ("unfinished", 1)
+    whole = perform(RUN, place(tmp_path / "whole"))
+    assert perform(RUN, place(tmp_path, resume=True))["curve"] == whole["curve"]
