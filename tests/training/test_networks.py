@@ -223,6 +223,21 @@ def test_known_graphs_bring_their_values_before_what_is_computed(known):
     assert torch.isfinite(model(**data.packed.batch(torch.arange(3)).inputs())).all()
 
 
+def test_known_graphs_packed_in_parts_are_the_same(known, monkeypatch):
+    whole = known(values=2, cycles=5, random_walk=3).packed
+    monkeypatch.setattr(datasets, "_GRAPHS_AT_ONCE", 2)
+    parts = known(values=2, cycles=5, random_walk=3).packed
+    assert parts.rows.tolist() == [0, 1, 2]
+    for name in ("atoms", "atom_values", "bonds", "graph_values"):
+        torch.testing.assert_close(getattr(parts, name), getattr(whole, name))
+    for name in ("batch", "source", "target", "reverse", "members", "eigenvalues"):
+        torch.testing.assert_close(getattr(parts.operators, name), getattr(whole.operators, name))
+    # Eigenvectors may differ in sign, or turn within their space; what is made of them may not.
+    x = torch.randn(8, 3)
+    one, other = (p.operators.directional_derivative(x) for p in (parts, whole))
+    torch.testing.assert_close(one, other)
+
+
 def test_the_field_follows_the_recipe(known):
     plain, turned = known().packed.operators, known(field="transposed").packed.operators
     torch.testing.assert_close(turned.field, plain.field[plain.reverse])

@@ -88,18 +88,19 @@ def count_cycles(
     of_nodes = torch.zeros(num_nodes, longest - 2, dtype=torch.int64)
     of_bonds = torch.zeros(edges.source.numel(), longest - 2, dtype=torch.int64)
     spent = torch.zeros(num_graphs, dtype=torch.int64)
+    of_start = graph[search.node]
     allowed = (_PER_NODE * torch.bincount(graph)).clamp_min(limit)
     blocks = list(torch.split(search.degree.nonzero().flatten(), _STARTS))
     while blocks:
         block = blocks.pop()
         alone = block.numel() == 1
         rows = int(allowed.max()) if alone else _ROWS
-        budget = _Budget(graph[search.node], spent.clone(), allowed, rows)
+        budget = _Budget(of_start, spent.clone(), allowed, rows)
         try:
             cycles = list(search.cycles(block, longest, budget))
         except _TooManyRowsError:
             if alone:
-                raise _refusal(int(budget.graph[block]), graph, edges, longest) from None
+                raise _refusal(int(of_start[block]), graph, edges, longest) from None
             blocks += block.chunk(2)
             continue
         spent = budget.spent

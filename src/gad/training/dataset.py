@@ -35,6 +35,8 @@ from gad.training.build import Inputs, inputs_of, preparation_of
 from gad.training.recipe import Recipe
 
 Floats = npt.NDArray[np.float64]
+# Graphs of a known set packed together.
+_GRAPHS_AT_ONCE = 8192
 SPLITS = ("random", "stratified", "scaffold", "column", "file")
 
 
@@ -313,22 +315,34 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
 
 
 def pack_graphs(graphs: GraphSet, recipe: Recipe) -> PackedMolecules:
-    """Operators and features of a known set's graphs."""
-    sizes = torch.from_numpy(np.diff(graphs.node_ptr))
-    each = torch.from_numpy(np.diff(graphs.edge_ptr))
-    first = (sizes.cumsum(0) - sizes).repeat_interleave(each)
-    return pack_arrays(
-        sizes=sizes,
-        bonds=torch.from_numpy(graphs.bonds).to(torch.int64) + first[:, None],
-        atoms=torch.from_numpy(graphs.atom_categories),
-        atom_values=torch.from_numpy(graphs.atom_values),
-        bond_categories=torch.from_numpy(graphs.bond_categories),
+    """Operators and features of a known set's graphs; from the graphs alone, see ``pack_arrays``.
+
+    Some thousands at a time: what is worked out on the way takes several times the result's memory.
+    """
+    firsts = range(0, len(graphs), _GRAPHS_AT_ONCE)
+    return PackedMolecules.concatenate([_pack_some(graphs, recipe, first) for first in firsts])
+
+
+def _pack_some(graphs: GraphSet, recipe: Recipe, first: int) -> PackedMolecules:
+    last = min(first + _GRAPHS_AT_ONCE, len(graphs))
+    nodes, edges = graphs.node_ptr[first : last + 1], graphs.edge_ptr[first : last + 1]
+    node, edge = slice(nodes[0], nodes[-1]), slice(edges[0], edges[-1])
+    start = torch.from_numpy(nodes[:-1] - nodes[0]).repeat_interleave(
+        torch.from_numpy(np.diff(edges))
+    )
+    packed = pack_arrays(
+        sizes=torch.from_numpy(np.diff(nodes)),
+        bonds=torch.from_numpy(graphs.bonds[edge]).to(torch.int64) + start[:, None],
+        atoms=torch.from_numpy(graphs.atom_categories[node]),
+        atom_values=torch.from_numpy(graphs.atom_values[node]),
+        bond_categories=torch.from_numpy(graphs.bond_categories[edge]),
         k=recipe.k or None,
         random_walk=recipe.random_walk,
         cycles=recipe.cycles,
         combinatorial=recipe.laplacian == "combinatorial",
         transposed=recipe.field == "transposed",
     )
+    return replace(packed, rows=packed.rows + first)
 
 
 def split_dataset(
