@@ -58,11 +58,10 @@ def fiedler_potentials(spectra: Spectra, partition: Partition) -> Potentials:
     """The φ₁ eigenspace of each component, cut out of its eigenbasis."""
     dims = first_eigenspaces(spectra)
     row_unit = torch.arange(dims.numel()).repeat_interleave(partition.sizes)
-    columns = spectra.counts[row_unit]
-    column = ragged_arange(columns)
-    dims_of_entry = dims[row_unit].repeat_interleave(columns)
-    chosen = (column >= 1) & (column <= dims_of_entry)
-    return Potentials(spectra.vectors[chosen], dims, torch.zeros(dims.numel()))
+    columns, chosen = spectra.counts[row_unit], dims[row_unit]
+    # Row after row the vectors lie end to end; of each row the entries 1 … m are taken.
+    entry = (starts(columns) + 1).repeat_interleave(chosen) + ragged_arange(chosen)
+    return Potentials(spectra.vectors[entry], dims, torch.zeros(dims.numel()))
 
 
 def user_potentials(potential: Tensor, partition: Partition) -> Potentials:

@@ -76,8 +76,8 @@ def decompose(
     """All eigenpairs of every component, in float64."""
     sizes = partition.sizes
     values = torch.zeros(int(sizes.sum()), dtype=torch.float64)
-    vectors = torch.zeros(int((sizes * sizes).sum()), dtype=torch.float64)
-    value_start, vector_start = starts(sizes), starts(sizes * sizes)
+    vectors = [values] * sizes.numel()
+    value_start = starts(sizes)
     member_start = starts(sizes)
     unit_of_edge = partition.component[target]
     symmetric = -weight / (mass[target] * mass[source]).sqrt()
@@ -104,9 +104,9 @@ def decompose(
             nodes = partition.members[member_start[chosen, None] + within]
             lam, phi = _solve(matrix, mass[nodes])
             values[value_start[chosen, None] + within] = lam
-            span = torch.arange(size * size)
-            vectors[vector_start[chosen, None] + span] = phi.reshape(chosen.numel(), -1)
-    return Spectra(values, vectors, sizes.clone())
+            for unit, own in zip(chosen.tolist(), phi.flatten(1).unbind(), strict=True):
+                vectors[unit] = own
+    return Spectra(values, torch.cat(vectors), sizes.clone())
 
 
 def _solve(matrix: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
