@@ -18,6 +18,7 @@ from gad.cli.predict import evaluate, predict
 from gad.cli.reproduce import qm9, zinc
 from gad.cli.table import table
 from gad.cli.train import train
+from gad.cli.tune import tune
 
 app = typer.Typer(
     name="gad",
@@ -92,6 +93,14 @@ _add(
     _USE,
     "gad evaluate runs/esol/model.gad measured.csv --target logS",
     "gad evaluate model.gad zinc --json",
+)
+_add(
+    tune,
+    _USE,
+    "gad tune measured.csv --target logS --trials 30 --out runs/tune",
+    "gad tune measured.csv --target logS --space mine.toml --set epochs=20 --prune",
+    "gad tune qm9 --target mu --recipe qm9 --space qm9-paper --trials 100 --storage qm9.db",
+    "gad train measured.csv --target logS --recipe runs/tune/best.toml",
 )
 _add(info, _LOOK, "gad info runs/esol/model.gad", "gad info model.gad --json")
 _add(

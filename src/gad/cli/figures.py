@@ -68,8 +68,8 @@ def _shown(made: dict[str, Any]) -> Table:
 
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     grid.add_column("figure")
-    grid.add_column("file")
+    grid.add_column("files")
     for name, figure in made.items():
-        for file in figure["files"]:
-            grid.add_row(_ABOUT[name], Text(file, overflow="fold"))
+        svg, _ = figure["files"]
+        grid.add_row(_ABOUT[name], Text(f"{svg}, .png", overflow="fold"))
     return grid
