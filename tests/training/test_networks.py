@@ -78,7 +78,7 @@ def test_from_smiles_to_a_model_file_and_back(network, tmp_path):
     settings = {
         "network": network, "edges": network not in WITHOUT_EDGES, "cycles": 8, "random_walk": 4,
         "laplacian": "combinatorial", "field": "transposed", "epochs": 2, "width": 40, "layers": 2,
-        "descriptors": False,
+        "descriptors": False, "value_norm": True,
     }  # fmt: skip
     targets = np.arange(4.0 * len(RINGS))
     run = gad.train((RINGS * 4, targets), settings=settings, out=tmp_path / "run", baselines=False)
@@ -95,13 +95,14 @@ def test_from_smiles_to_a_model_file_and_back(network, tmp_path):
     )  # fmt: skip
     assert again.model.model.recipe.network == network
     assert again.model.model.recipe.cycles == 8
+    assert again.model.model.recipe.value_norm
 
 
 def test_files_from_before_these_keys_can_be_read(run, tmp_path):
     with safe_open(run.directory / "model.gad", framework="pt") as file:
         card = json.loads(file.metadata()["gad"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    for key in ("network", "cycles", "laplacian", "field"):
+    for key in ("network", "cycles", "laplacian", "field", "value_norm"):
         del card["recipe"][key]
     for key in ("cycles", "combinatorial", "transposed"):
         del card["preparation"][key]
@@ -141,6 +142,18 @@ def test_cycles_are_features_of_atoms_and_bonds():
     operators = data.packed.operators
     on_ring = (operators.source < 3) & (operators.target < 3)
     assert data.packed.bonds[:, -2:].tolist() == [[int(x), 0] for x in on_ring]
+
+
+def test_values_are_normalised_where_they_enter():
+    """Columns of very different size weigh the same, whatever unit they are in."""
+    inputs = Inputs((4,), 3, (3,), 0)
+    atoms, values = torch.randint(4, (50, 1)), torch.randn(50, 3)
+    torch.manual_seed(0)
+    encoder = build_model(Recipe(value_norm=True), inputs, 1).encoder
+    scaled = encoder((atoms, values * torch.tensor([0.5, 1.0, 40.0]) + 7))
+    torch.testing.assert_close(scaled, encoder((atoms, values)), rtol=0, atol=1e-3)
+    assert build_model(Recipe(), inputs, 1).encoder.norm is None
+    assert build_model(Recipe(value_norm=True), Inputs((4,), 0, (3,), 0), 1).encoder.norm is None
 
 
 def test_counts_of_cycles_enter_messages_without_bonds_too():

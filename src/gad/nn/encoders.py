@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gad.nn.norm import BatchNorm
+
 
 class CategoricalEncoder(nn.Module):
     """The sum of one embedding for each categorical column.
@@ -61,13 +63,17 @@ class FeatureEncoder(nn.Module):
         cardinalities: the number of categories of each categorical column.
         values: the number V of real-valued columns, 0 for none.
         channels: C.
+        norm: batch norm of the values first, for columns of very different size.
 
     Shapes: (integers [N, F], reals [N, V]) → [N, C].
     """
 
-    def __init__(self, cardinalities: Sequence[int], values: int, channels: int) -> None:
+    def __init__(
+        self, cardinalities: Sequence[int], values: int, channels: int, *, norm: bool = False
+    ) -> None:
         super().__init__()
         self.categories = CategoricalEncoder(cardinalities, channels)
+        self.norm = BatchNorm(values) if values and norm else None
         self.values = nn.Linear(values, channels, bias=False) if values else None
 
     def forward(self, features: tuple[Tensor, Tensor]) -> Tensor:
@@ -75,5 +81,7 @@ class FeatureEncoder(nn.Module):
         categories, values = features
         encoded: Tensor = self.categories(categories)
         if self.values is not None:
-            encoded = encoded + self.values(values.to(encoded.dtype))
+            values = values.to(encoded.dtype)
+            values = values if self.norm is None else self.norm(values)
+            encoded = encoded + self.values(values)
         return encoded

@@ -67,7 +67,9 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
         return GAD(
             width,
             layers=recipe.layers,
-            encoder=FeatureEncoder(inputs.atom_cardinalities, inputs.atom_values, width),
+            encoder=FeatureEncoder(
+                inputs.atom_cardinalities, inputs.atom_values, width, norm=recipe.value_norm
+            ),
             edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
             head=Head(width + inputs.graph_values, outputs),
             diffusion=_SCHEMES[recipe.scheme],

@@ -43,6 +43,7 @@ class Recipe:
         width: channels, 0 for the widest model within ``budget`` parameters.
         edges: bonds in every message, encoded in ``edge_channels`` channels.
         batch_norm, graph_norm, residual, dropout: parts of the blocks.
+        value_norm: batch norm of the atoms' real values (random walks, cycles) where they enter.
     Training:
         epochs: at most so many.
         batch_size, learning_rate, weight_decay: of Adam (decay decoupled, as in AdamW).
@@ -79,6 +80,7 @@ class Recipe:
     readout: str = "mean"
     batch_norm: bool = True
     graph_norm: bool = False
+    value_norm: bool = False
     residual: bool = True
     dropout: float = 0.0
 
