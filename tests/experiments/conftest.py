@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from gad.data import known
 from gad.data.known.graphset import GraphSet, pointers
 from gad.data.splits import Split
+from gad.experiments.models import is_short, recipe_of, run_of
 from gad.experiments.sets import offered
 
 
@@ -58,13 +60,15 @@ def graphs() -> Iterator[GraphSet]:
     assert known.KNOWN["zinc"] is before
 
 
-def record(folder: Path, data: str, **changes: object) -> None:
+def record(folder: Path, data: str, **changes: Any) -> None:
     """Write a finished record of a run on ZINC or QM9."""
-    values: dict[str, object] = {
+    values: dict[str, Any] = {
         "status": "finished", "model": "gad-i", "edges": True, "recipe": "zinc-paper", "seed": 0,
-        "settings": {}, "short": False, "parameters": 99_000, "epochs": 200, "minutes": 60.0,
-        "val_mae": 0.2, "test_mae": 0.15, "full_recipe": {"epochs": 300}, **changes,
+        "settings": {}, "parameters": 99_000, "epochs": 200, "minutes": 60.0, "val_mae": 0.2,
+        "test_mae": 0.15, "data": {"name": data}, **changes,
     }  # fmt: skip
+    run = run_of(values)
+    values = {"short": is_short(run), "full_recipe": recipe_of(run).to_dict(), **values}
     path = folder / data / f"{len(list(folder.glob(f'{data}/*')))}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(values), encoding="utf-8")

@@ -10,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gad.experiments.harness import Place, perform
+from gad.experiments.harness import perform
 from gad.experiments.jobs import perform_all
 from gad.experiments.models import Run
 from gad.experiments.records import model_path, read_record, record_path, unfinished_path
+from gad.experiments.sheet import Place
 from gad.training.files import evaluate_file
 from gad.training.reporter import Reporter
 from tests.cli.calls import same_weights
@@ -112,6 +113,18 @@ def test_a_finished_run_is_not_repeated(graphs, tmp_path):
     assert not (tmp_path / "runs").exists()
     with pytest.raises(FileExistsError, match="--resume"):
         perform(RUN, place(tmp_path))
+
+
+@pytest.mark.parametrize("status", ["finished", "started"])
+def test_a_run_does_not_go_on_by_another_recipe(graphs, tmp_path, status):
+    perform(RUN, place(tmp_path)) if status == "finished" else stopped(tmp_path)
+    path = record_path(tmp_path / "results", RUN)
+    record = read_record(path)
+    record["full_recipe"]["weight_decay"] = 0.5
+    path.write_text(json.dumps(record))
+    with pytest.raises(ValueError, match="earlier version of the recipe zinc-paper"):
+        perform(RUN, place(tmp_path, resume=True))
+    assert read_record(path) == record
 
 
 def test_a_run_is_recorded_while_it_runs(graphs, tmp_path):

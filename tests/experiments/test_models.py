@@ -15,9 +15,11 @@ from gad.experiments.models import (
     WITHOUT_BONDS,
     Run,
     fitted_recipe,
+    is_current,
     is_short,
     parameters,
     recipe_of,
+    run_of,
     settings_of,
 )
 from gad.training.build import Inputs
@@ -139,6 +141,19 @@ def test_the_recorded_command_can_be_typed(run, monkeypatch):
     _, *arguments = shlex.split(run.command)
     typer.main.get_command(app)(arguments, standalone_mode=False)
     assert taken == [run]
+
+
+@pytest.mark.parametrize("run", [zinc("dgn", seed=2, limit=3), qm9("pna", budget=70_000)])
+def test_a_record_knows_its_run(run):
+    fitted = fitted_recipe(run, ZINC if run.data == "zinc" else QM9)
+    record = {
+        "data": {"name": run.data}, "model": run.model, "recipe": run.recipe, "edges": run.edges,
+        "seed": run.seed, "property": run.target, "settings": run.extras,
+        "full_recipe": fitted.to_dict(),
+    }  # fmt: skip
+    assert run_of(record).name == run.name
+    assert is_current(record)
+    assert not is_current({**record, "full_recipe": {**fitted.to_dict(), "dropout": 0.5}})
 
 
 MISTAKES = {

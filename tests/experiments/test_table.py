@@ -8,7 +8,9 @@ import pytest
 
 from gad.experiments import paper
 from gad.experiments.docs import PAGES, filled, outdated, update
-from gad.experiments.table import against_dgn, grid, load_rows, to_json
+from gad.experiments.grid import grid
+from gad.experiments.models import Run, recipe_of
+from gad.experiments.table import against_dgn, load_rows, to_json
 from tests.experiments.conftest import record
 
 ROOT = Path(__file__).parents[2]
@@ -42,12 +44,14 @@ def test_only_like_runs_share_a_row(tmp_path):
     record(tmp_path, "zinc", model="gad-s")
     record(tmp_path, "zinc", recipe="zinc-best")
     record(tmp_path, "zinc", settings={"batch_size": "16"})
-    record(tmp_path, "zinc", settings={"epochs": "30"}, short=True, full_recipe={"epochs": 30})
+    record(tmp_path, "zinc", settings={"epochs": "30"})
+    record(tmp_path, "zinc", settings={"epochs": "60"})
     rows = load_rows(tmp_path, "zinc")
-    assert [len(row.records) for row in rows] == [1] * 6
+    assert [len(row.records) for row in rows] == [1] * 7
     assert [(row.model, row.edges, row.recipe, row.short) for row in rows] == [
         ("gad-i", False, "zinc-paper", False),
         ("gad-i", True, "zinc-paper", False),
+        ("gad-i", True, "zinc-paper", True),
         ("gad-i", True, "zinc-paper", True),
         ("gad-i", True, "zinc-best", False),
         ("gad-i", True, "zinc-paper + batch_size=16", False),
@@ -55,11 +59,33 @@ def test_only_like_runs_share_a_row(tmp_path):
     ]
 
 
+def test_a_recipe_that_has_changed_since_is_another(tmp_path):
+    then = recipe_of(Run("zinc", "gad-i", "zinc-best", True, 0)).to_dict()
+    record(tmp_path, "zinc", recipe="zinc-best")
+    record(tmp_path, "zinc", recipe="zinc-best", full_recipe={**then, "layers": 7})
+    rows = load_rows(tmp_path, "zinc")
+    assert [row.recipe for row in rows] == ["zinc-best", "zinc-best (earlier)"]
+    assert [line[2] for line in grid(tmp_path, "zinc", missing=False).lines] == [
+        "zinc-best",
+        "zinc-best (earlier)",
+    ]
+    plain = grid(tmp_path, "zinc", missing=False, variations=False)
+    assert [line[2] for line in plain.lines] == ["zinc-best"]
+
+
+def test_a_key_that_is_new_has_had_its_default(tmp_path):
+    then = recipe_of(Run("zinc", "gad-i", "zinc-paper", True, 1)).to_dict()
+    del then["cycles"]
+    record(tmp_path, "zinc", seed=1, full_recipe=then)
+    record(tmp_path, "zinc")
+    assert [len(row.records) for row in load_rows(tmp_path, "zinc")] == [2]
+
+
 def test_gad_against_dgn_under_equal_conditions_only(tmp_path):
     record(tmp_path, "zinc", test_mae=0.15)
     record(tmp_path, "zinc", recipe="zinc-best", test_mae=0.09)
     record(tmp_path, "zinc", model="dgn", test_mae=0.20)
-    record(tmp_path, "zinc", model="dgn", test_mae=0.1, short=True, full_recipe={"epochs": 30})
+    record(tmp_path, "zinc", model="dgn", test_mae=0.1, settings={"epochs": "30"})
     rows = load_rows(tmp_path, "zinc")
     found = {(row.model, row.recipe, row.short): against_dgn(row, rows) for row in rows}
     assert found.pop(("gad-i", "zinc-paper", False)) == pytest.approx(25.0)
@@ -77,8 +103,7 @@ def lines(folder: Path, data: str, **more) -> dict[tuple[str, ...], dict[str, st
 def test_cells_for_people(tmp_path):
     for seed, error in enumerate((0.14, 0.15, 0.16)):
         record(tmp_path, "zinc", seed=seed, test_mae=error)
-    record(tmp_path, "zinc", model="gcn", edges=False, short=True, full_recipe={"epochs": 30},
-           epochs=30, test_mae=0.6)  # fmt: skip
+    record(tmp_path, "zinc", model="gcn", edges=False, settings={"epochs": "30"}, epochs=30)
     table = lines(tmp_path, "zinc")
     gad = table["GAD-i", "yes", "zinc-paper"]
     assert gad["ours"] == "0.150 ± 0.010"
@@ -100,7 +125,7 @@ def test_met_is_two_standard_deviations(tmp_path, error, met):
 
 
 def test_qm9_by_property(tmp_path):
-    short = {"recipe": "qm9", "short": True, "full_recipe": {"epochs": 20}, "epochs": 20}
+    short = {"recipe": "qm9", "settings": {"epochs": "20"}, "epochs": 20}
     record(tmp_path, "qm9", model="gad-s", property="zpve", test_mae=9.0, **short)
     record(tmp_path, "qm9", model="dgn", property="zpve", test_mae=10.0, **short)
     record(tmp_path, "qm9", model="dgn", property="mu", test_mae=0.5, **short)

@@ -288,8 +288,8 @@ def _reproduce(
     as_json: bool,
 ) -> Outcome:
     from gad.cli.progress import listener
-    from gad.experiments.harness import Place
     from gad.experiments.jobs import perform_all
+    from gad.experiments.sheet import Place
 
     # A trial is no result: it is recorded with its run unless a place was named.
     kept = results or (out / "results" if limit else Path("results"))

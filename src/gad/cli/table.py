@@ -38,7 +38,8 @@ def table(
     the seeds, and by how much the error is below DGN's. "quoted" is the paper's number only; "met"
     is an error of at most the paper's and two of its standard deviations.
     """
-    from gad.experiments.table import grid, to_json
+    from gad.experiments.grid import grid
+    from gad.experiments.table import to_json
 
     del as_json  # read by the guard, which prints
     told = to_json(results, data.value)

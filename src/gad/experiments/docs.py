@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gad.data.atomic import write_atomic
-from gad.experiments.table import grid
+from gad.experiments.grid import grid
 
 PAGES = ("README.md", "docs/reproduction.md")
 _CLOSEST = ("pna", "dgn", "gad-i", "gad-s")

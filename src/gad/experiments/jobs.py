@@ -14,9 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from gad.experiments.harness import Place, check, job_of, perform, read_job
+from gad.experiments.harness import check, job_of, perform, read_job
 from gad.experiments.models import Run, recipe_of
 from gad.experiments.records import read_record, record_path
+from gad.experiments.sheet import Place
 from gad.training.reporter import Reporter
 
 _ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}

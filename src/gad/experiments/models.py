@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gad.training.recipe import Recipe, RecipeError, load_recipe
+from gad.training.recipe import Recipe, RecipeError, load_recipe, recipe_names
 
 if TYPE_CHECKING:
     from gad.training.build import Inputs
@@ -42,6 +42,8 @@ BUDGET = 100_000
 """The most parameters on ZINC."""
 USUAL = {"zinc": BUDGET, "qm9": 0}
 """Data set → the most parameters, 0 for no limit."""
+# What is chosen for a baseline of QM9 so that it has as many parameters as GAD-s.
+_MATCHED = ("width", "budget", "edge_channels")
 CLOSE = 0.02
 """How far, relatively, DGN's and PNA's parameters may be from GAD-s's on QM9."""
 
@@ -149,6 +151,40 @@ def recipe_of(run: Run) -> Recipe:
             "trained and chosen by; leave loss at l1"
         )
     return recipe
+
+
+def run_of(record: Mapping[str, Any]) -> Run:
+    """The run that a record is about."""
+    settings = dict(record["settings"])
+    budget, limit = (int(settings.pop(key, 0)) for key in ("budget", "limit"))
+    return Run(
+        record["data"]["name"],
+        record["model"],
+        record["recipe"],
+        record["edges"],
+        record["seed"],
+        record.get("property"),
+        settings_of(settings),
+        budget,
+        limit,
+    )
+
+
+def is_current(record: Mapping[str, Any]) -> bool:
+    """Whether the recipe of a record is still what its name stands for.
+
+    A recipe that is not among those of the package is its owner's business.
+    """
+    if record["recipe"] not in recipe_names():
+        return True
+    run = run_of(record)
+    try:
+        now = recipe_of(run).to_dict()
+    except RecipeError:
+        return False
+    then = Recipe.from_dict(record["full_recipe"]).to_dict()
+    matched = _MATCHED if run.data == "qm9" and run.model != "gad-s" else ()
+    return all(then[key] == value for key, value in now.items() if key not in matched)
 
 
 def is_short(run: Run) -> bool:

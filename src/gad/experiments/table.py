@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean, stdev
+from statistics import fmean
 from typing import Any
 
 from gad.experiments import paper
+from gad.experiments.models import is_current
 from gad.experiments.records import FINISHED, read_records
-
-NOT_RUN, QUOTED = "not run", "quoted"
+from gad.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,12 @@ class Row:
         data: zinc or qm9.
         model: a row of the paper's table.
         edges: bonds in the messages.
-        recipe: the recipe's name, with what was changed in it.
+        recipe: the recipe's name, with what was changed in it; "earlier" if the recipe has changed
+            since.
         target: the property of QM9.
         allowed: the most epochs.
         short: fewer epochs or molecules than the recipe wants.
+        version: the whole recipe but for the seed.
         records: ascending by seed.
     """
 
@@ -36,11 +38,17 @@ class Row:
     target: str | None
     allowed: int
     short: bool
+    version: str
     records: tuple[dict[str, Any], ...] = ()
 
     def each(self, key: str) -> list[Any]:
         """A number of every run."""
         return [record[key] for record in self.records]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the recipe is one as it is now, unchanged."""
+        return " " not in self.recipe
 
     @property
     def error(self) -> float:
@@ -89,6 +97,7 @@ def load_rows(results: Path, data: str) -> list[Row]:
                 record.get("property"),
                 record["full_recipe"]["epochs"],
                 record["short"],
+                _version(record),
             )
             groups.setdefault(row, []).append(record)
     rows = [
@@ -101,9 +110,13 @@ def load_rows(results: Path, data: str) -> list[Row]:
 def _label(record: dict[str, Any]) -> str:
     """A recipe and what was changed in it; fewer epochs are told by ``short``."""
     changes = {key: value for key, value in record["settings"].items() if key != "epochs"}
-    return " ".join(
-        [record["recipe"], *(f"+ {key}={value}" for key, value in sorted(changes.items()))]
-    )
+    name = record["recipe"] + ("" if is_current(record) else " (earlier)")
+    return " ".join([name, *(f"+ {key}={value}" for key, value in sorted(changes.items()))])
+
+
+def _version(record: dict[str, Any]) -> str:
+    """The recipe as text; a key that it does not know yet has its default."""
+    return repr(replace(Recipe.from_dict(record["full_recipe"]), seed=0))
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -199,138 +212,3 @@ def unfinished(results: Path, data: str) -> list[dict[str, Any]]:
         for record in read_records(results, data)
         if record["status"] != FINISHED
     ]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """A table of texts; ``left`` columns at the start are names, the others numbers."""
-
-    header: tuple[str, ...]
-    lines: list[tuple[str, ...]]
-    left: int
-
-    def only(self, *names: str) -> Grid:
-        """Some of the columns."""
-        places = [self.header.index(name) for name in names]
-        lines = [tuple(line[place] for place in places) for line in self.lines]
-        return Grid(names, lines, sum(place < self.left for place in places))
-
-    def markdown(self) -> str:
-        """The table as Markdown."""
-        rule = ["---"] * self.left + ["---:"] * (len(self.header) - self.left)
-        every = [self.header, tuple(rule), *self.lines]
-        return "\n".join(f"| {' | '.join(line)} |" for line in every)
-
-
-def grid(
-    results: Path,
-    data: str,
-    *,
-    variations: bool = True,
-    missing: bool = True,
-    models: Sequence[str] = tuple(paper.TITLES),
-) -> Grid:
-    """The paper's table with ours beside it.
-
-    Args:
-        results: where the records are.
-        data: zinc or qm9.
-        variations: with rows of changed recipes.
-        missing: with the cells that were not run.
-        models: of these models.
-    """
-    every = load_rows(results, data)
-    rows = [r for r in every if r.model in models and (variations or "+" not in r.recipe)]
-    shown = [of for of in cells(data) if of[0] in models and missing]
-    by_cell: dict[tuple[str, bool, str | None], list[Row]] = {of: [] for of in shown}
-    for row in rows:
-        by_cell.setdefault((row.model, row.edges, row.target), []).append(row)
-    targets, titles = list(paper.PROPERTIES), list(paper.TITLES)
-    order = sorted(
-        by_cell,
-        key=lambda of: (targets.index(of[2]) if of[2] else 0, titles.index(of[0]), of[1]),
-    )
-    lines = [line for of in order for line in _lines(data, of, by_cell[of], every)]
-    names = ("property", "model") if data == "qm9" else ("model", "bonds")
-    numbers: tuple[str, ...] = (
-        "paper", "ours", "met", "validation", "seeds", "parameters", "epochs", "minutes",
-        "below DGN, paper", "below DGN, ours",
-    )  # fmt: skip
-    if data == "qm9":  # the paper prints no deviations there
-        numbers = tuple(name for name in numbers if name != "met")
-        lines = [line[:5] + line[6:] for line in lines]
-    return Grid((*names, "recipe", *numbers), lines, 3)
-
-
-def _lines(
-    data: str, cell: tuple[str, bool, str | None], rows: Sequence[Row], every: Sequence[Row]
-) -> list[tuple[str, ...]]:
-    """The lines of one cell of the paper's table."""
-    model, edges, target = cell
-    title = paper.TITLES[model]
-    first = (
-        (f"{target} ({paper.PROPERTIES[target]})", title)
-        if target
-        else (title, "yes" if edges else "no")
-    )
-    printed = _error(paper.error(data, *cell))
-    theirs = _percent(paper_against_dgn(data, model, edges, target))
-    if not rows:
-        state = QUOTED if model in paper.QUOTED else NOT_RUN
-        return [(*first, "–", printed, state, *("–",) * 6, theirs, "–")]
-    return [
-        (
-            *first,
-            row.recipe + (" (short)" if row.short else ""),
-            printed,
-            _mean(row.each("test_mae")),
-            "–" if row.is_met is None else "yes" if row.is_met else "no",
-            _mean(row.each("val_mae")),
-            str(len(row.records)),
-            f"{max(row.each('parameters')):,}",
-            _span(row.each("epochs")) + _of_paper(row),
-            f"{fmean(row.each('minutes')):.0f}",
-            theirs,
-            _percent(against_dgn(row, every)),
-        )
-        for row in rows
-    ]
-
-
-def _of_paper(row: Row) -> str:
-    """How far a short run is from the paper's epochs."""
-    return f" of {paper.EPOCHS}" if row.short else ""
-
-
-def _error(error: paper.Error | None) -> str:
-    if error is None:
-        return "–"
-    mean, std = error
-    return _number(mean) if std is None else f"{_number(mean)} ± {std:.3f}"
-
-
-def _mean(values: Sequence[float]) -> str:
-    """Mean and standard deviation over seeds.
-
-    >>> _mean([0.14]), _mean([0.14, 0.15, 0.16]), _mean([64.31])
-    ('0.140', '0.150 ± 0.010', '64.3')
-    """
-    mean = _number(fmean(values))
-    decimals = len(mean.partition(".")[2])
-    return mean if len(values) == 1 else f"{mean} ± {stdev(values):.{decimals}f}"
-
-
-def _number(value: float) -> str:
-    """Three decimals for small numbers, three digits for larger ones."""
-    return (
-        f"{value:.3f}" if abs(value) < 1 else f"{value:.2f}" if abs(value) < 10 else f"{value:.1f}"
-    )
-
-
-def _span(values: Sequence[int]) -> str:
-    low, high = min(values), max(values)
-    return str(low) if low == high else f"{low}–{high}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{value:.1f} %"
