@@ -14,6 +14,7 @@ import numpy as np
 import optuna
 import pytest
 
+from gad.experiments.sets import load_graphs, offered
 from gad.experiments.tune import tune
 from gad.experiments.tune_bench import Bench
 from gad.experiments.tune_results import to_toml
@@ -139,6 +140,21 @@ def test_several_targets_and_classes(tmp_path):
     run = train(path, target="soluble", recipe=recipe, baselines=False, out=tmp_path / "run")
     wanted = run.summary["metrics"]["val"]["mean"]["log_loss"]
     assert classes.measure(recipe).error == pytest.approx(wanted)
+
+
+def test_the_graphs_of_a_known_set(data_dir, tmp_path, monkeypatch):
+    """ZINC has its own split and no SMILES; trials differ in how many eigenpairs they keep."""
+    monkeypatch.setenv("GAD_DATA", str(data_dir))
+    space = write_space(tmp_path / "k.toml", "k = [5, 10]\nwidth = [10, 15]\n")
+    with offered(load_graphs("zinc", None, 40)) as name:
+        found = tune(
+            name, recipe="zinc-authors", settings={"epochs": 1, "layers": 1},
+            space=space, trials=3, out=tmp_path / "out",
+        )  # fmt: skip
+    assert len(found.trials) == 3
+    assert found.recipe.scheme == "spectral"
+    assert found.best.settings["k"] in {5, 10}
+    assert all(0 < row.error < 10 for row in found.trials)
 
 
 def test_settings_are_not_searched(table, space, tmp_path):

@@ -115,9 +115,11 @@ class Bench:
         task = self.learned(data, split, recipe.loss)
         rows = {"train": torch.from_numpy(split.train), "val": torch.from_numpy(split.val)}
         values = data.packed.graph_values
-        std, mean = torch.std_mean(values[rows["train"]].double(), dim=0, correction=0)
-        scale = torch.stack([mean, torch.where(std > 1e-9, std, 1.0)]).float()
-        packed = replace(data.packed, graph_values=standardise(values, scale))
+        packed = data.packed
+        if values.shape[1]:
+            std, mean = torch.std_mean(values[rows["train"]].double(), dim=0, correction=0)
+            scale = torch.stack([mean, torch.where(std > 1e-9, std, 1.0)]).float()
+            packed = replace(packed, graph_values=standardise(values, scale))
         weights = torch.from_numpy(data.weights).float()
         labelled = Labelled(packed, task.to_model(data.targets), weights)
         delta = mean_log_degree(packed.operators.select(rows["train"]))
