@@ -117,13 +117,14 @@ def _database(url: str) -> RDBStorage:
     # The argument has had two names.
     names = inspect.signature(RDBStorage).parameters
     new, old = "heartbeat_stale_trial_callback", "failed_trial_callback"
+    silent: dict[str, Any] = {new if new in names else old: _found_silent}
     try:
         return RDBStorage(
             url,
             engine_kwargs=options,
             heartbeat_interval=HEARTBEAT_SECONDS,
             grace_period=_SILENCE * HEARTBEAT_SECONDS,
-            **{new if new in names else old: _found_silent},
+            **silent,
         )
     except optuna.exceptions.StorageInternalError as error:
         raise RuntimeError(str(error)) from error
