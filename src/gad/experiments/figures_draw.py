@@ -118,10 +118,13 @@ class Panel:
         here = node == self.marked
         hint = f"node {node}: {value:.5g}"
         if self.decimals is None:
-            edge = BLACK if here else GREY
-            width, radius = (0.09 * unit, 0.38 * unit) if here else (0.7, 0.36 * unit)
+            symbol = self.layout.symbols[node]
+            edge, width = (BLACK, 0.09 * unit) if here else (GREY, 0.7)
+            # Hydrogens are many and close to one another.
+            radius = (0.27 if symbol == "H" else 0.36) * unit
             picture.disc(x, y, radius, fill=self.shades(value), edge=edge, width=width, hint=hint)
-            picture.words(x, y, self.layout.symbols[node], size=max(7.0, 0.42 * unit))
+            size = min(1.15 * radius, 2.4 * radius / max(1, len(symbol)))
+            picture.words(x, y, symbol, size=max(7.0, size))
             return
         fill = BLACK if here else self.shades(value)
         picture.disc(x, y, 0.38 * unit, fill=fill, width=1.2, hint=hint)
