@@ -190,8 +190,9 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
     import torch
 
     from benchmarks.speed_gad import BUDGET, smiles
-    from gad.chem.descriptors import quick_descriptors
-    from gad.chem.featurize import parse
+    from gad.chem import arrays
+    from gad.chem.descriptors import quick_descriptors_of
+    from gad.chem.molecule import parse_all
     from gad.data.molecules import pack, read_molecules
     from gad.training.build import build_model, inputs_of, preparation_of
     from gad.training.recipe import Recipe
@@ -210,13 +211,13 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
 
     for _ in range(repeats):
         with stage("parse"):
-            molecules = [parse(text) for text in texts]
+            molecules = list(parse_all(texts)[0].values())
         with stage("featurise"):
-            graphs = [preparation.featurizer(molecule) for molecule in molecules]
+            graphs = preparation.featurizer.graphs(molecules)
         if recipe.descriptors:
+            read = arrays.read(molecules)
             with stage("descriptors"):
-                for molecule in molecules:
-                    quick_descriptors(molecule)
+                quick_descriptors_of(read)
         with stage("decompose and pack"):
             pack(graphs, preparation)
         with stage("whole preparation"):

@@ -6,6 +6,7 @@ import csv
 import gzip
 import itertools
 import json
+import pickle
 import subprocess
 import sys
 
@@ -14,7 +15,14 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
-from gad.chem import ATOM_FEATURES, BOND_FEATURES, Featurizer, MoleculeError, parse
+from gad.chem import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    Featurizer,
+    MoleculeError,
+    parse,
+    quick_descriptors,
+)
 from gad.chem.contributions import contributions
 from gad.chem.elements import CATEGORY, OTHER, VALUES, VOCABULARY
 
@@ -63,8 +71,9 @@ def test_atom_feature(text, feature, expected):
         ("[NH3]->[Cu+2]", "type", [4]),
         ("C~C", "type", [5]),
         ("[Rh]$[Rh]", "type", [5]),
+        ("C/N=c1\\cccco1", "type", [0, 1, 3, 3, 3, 3, 3, 3]),
         ("C=CC=CC", "conjugated", [1, 1, 1, 0]),
-        ("C1CC1C", "ring", [1, 1, 0, 1]),
+        ("C1CC1C", "ring", [1, 1, 1, 0]),
         ("F/C=C/F", "cip", [0, 1, 0]),
         ("F/C=C\\F", "cip", [0, 2, 0]),
         ("FC=CF", "cip", [0, 0, 0]),
@@ -156,6 +165,64 @@ def test_a_molecule_object_gives_what_its_smiles_gives():
             np.testing.assert_allclose(graph.atom_values, expected.atom_values, atol=1e-6)
 
 
+def test_a_molecule_that_was_pickled_keeps_its_labels():
+    mol = pickle.loads(pickle.dumps(parse("N[C@@H](C)/C=C/F")))
+    assert not any(atom.HasProp("_CIPCode") for atom in mol.GetAtoms())
+    graph, expected = Featurizer()(mol), Featurizer()("N[C@@H](C)/C=C/F")
+    np.testing.assert_array_equal(graph.atom_categories, expected.atom_categories)
+    np.testing.assert_array_equal(graph.bond_categories, expected.bond_categories)
+
+
+TEXTS = [
+    *("CCO", "nonsense", "[Na+].[Cl-]", "[He]", "C[C@H](N)C(=O)O", "", "F/C=C/F", "c1ccccc1"),
+    *("[NH3]->[Pt](<-[NH3])(Cl)Cl", "C" * 200, "[2H]C([2H])O", "[H][H]", "CF(C)C", "C~C", "*"),
+]
+
+
+@pytest.mark.parametrize("settings", list(itertools.product([False, True], repeat=2)))
+def test_many_are_one_by_one(settings):
+    featurizer = Featurizer(*settings)
+    many = featurizer.read(TEXTS, descriptors=True, first_row=10)
+    assert list(many.rejects) == [11, 15, 22]
+    assert "valence" in many.rejects[22]
+    first, begin = 0, 0
+    for row, size, values in zip(many.rows, many.sizes, many.descriptors, strict=True):
+        mol = parse(TEXTS[row - 10])
+        alone, own = featurizer(mol), slice(first, first + size)
+        bonds = slice(begin, begin + len(alone.bonds))
+        np.testing.assert_array_equal(many.atom_categories[own], alone.atom_categories)
+        np.testing.assert_array_equal(many.atom_values[own], alone.atom_values)
+        if not featurizer.explicit_hydrogens:  # which put their bonds behind all others
+            np.testing.assert_array_equal(many.bonds[bonds] - first, alone.bonds)
+            np.testing.assert_array_equal(many.bond_categories[bonds], alone.bond_categories)
+        np.testing.assert_allclose(values, quick_descriptors(mol), rtol=1e-12, atol=1e-12)
+        assert many.unseen.get(int(row), ()) == alone.unseen
+        first, begin = first + size, begin + len(alone.bonds)
+    assert (first, begin) == (len(many.atom_values), len(many.bonds))
+    inside = np.repeat(np.arange(len(many)), many.sizes)[many.bonds]
+    assert (inside[:, 0] == inside[:, 1]).all()
+
+
+def test_many_may_be_none():
+    graphs = Featurizer(explicit_hydrogens=True, contributions=True).read(["", "("])
+    assert len(graphs) == 0
+    assert sorted(graphs.rejects) == [0, 1]
+    assert graphs.atom_values.shape == (0, 9)
+    assert graphs.bonds.shape == (0, 2)
+
+
+def test_one_of_many_can_be_taken_out():
+    texts = ["CCO", "c1ccccc1", "[He]", "C=O"]
+    for number, text in enumerate(texts):
+        left = Featurizer().read(texts, descriptors=True).without(number, "too large")
+        assert left.rejects == {number: "too large"}
+        others = Featurizer().read([t for t in texts if t != text], descriptors=True)
+        assert left.rows.tolist() == [k for k in range(4) if k != number]
+        assert set(left.unseen) == ({2} if text != "[He]" else set())
+        for name in ("sizes", "atom_categories", "bonds", "bond_categories", "descriptors"):
+            np.testing.assert_array_equal(getattr(left, name), getattr(others, name))
+
+
 def test_explicit_hydrogens():
     graph = Featurizer(explicit_hydrogens=True)("C")
     assert graph.atom_categories[:, ATOM["element"]].tolist() == [VOCABULARY.index("C")] + [0] * 4
@@ -199,7 +266,7 @@ def test_settings_round_trip(settings):
     ("settings", "sentence"),
     [
         ({"explicit_hydrogens": True, "colour": "red"}, "unknown featuriser settings colour"),
-        ({"version": 99}, "these features are version 99, this gad makes version 1"),
+        ({"version": 99}, "these features are version 99, this gad makes version 2"),
         ({"explicit_hydrogens": "no"}, "explicit_hydrogens is true or false, not 'no'"),
     ],
 )

@@ -72,6 +72,28 @@ def test_reads_what_rdkit_reads(text, meaning):
     assert canonical(parse(text)) == Chem.MolToSmiles(Chem.MolFromSmiles(meaning))
 
 
+def told(mol):
+    """What there is to know of a molecule that a quicker reading could lose."""
+    atoms = [
+        (a.GetSymbol(), a.GetIsotope(), a.GetFormalCharge(), a.GetTotalNumHs(), a.GetIsAromatic())
+        for a in mol.GetAtoms()
+    ]
+    atoms += [
+        (a.GetChiralTag(), a.GetNumRadicalElectrons(), a.GetPropsAsDict().get("_CIPCode"))
+        for a in mol.GetAtoms()
+    ]
+    bonds = [(b.GetBondType(), b.GetStereo(), b.GetIsConjugated()) for b in mol.GetBonds()]
+    return atoms, bonds, Chem.MolToSmiles(mol)
+
+
+def test_nothing_is_lost_by_reading_quickly(data_dir):
+    for name in ("aqsol/aqsol.csv.gz", "zinc12k/zinc12k_smiles.csv.gz"):
+        with quiet, gzip.open(data_dir / name, "rt", encoding="utf-8") as file:
+            texts = [row["smiles"] for row in csv.DictReader(file)][::30]
+            for text in texts:
+                assert told(parse(text)) == told(Chem.MolFromSmiles(text)), text
+
+
 @given(st.one_of(st.text(max_size=30), st.text("CNOPSclnos()[]=#123%+-@/\\.H*~:$ |", max_size=30)))
 def test_any_text_is_a_molecule_or_a_molecule_error(text):
     try:

@@ -9,7 +9,13 @@ from gad.chem.descriptors import (
     quick_descriptors,
 )
 from gad.chem.draw import draw, draw_grid
-from gad.chem.featurize import ATOM_FEATURES, BOND_FEATURES, Featurizer, MoleculeGraph
+from gad.chem.featurize import (
+    ATOM_FEATURES,
+    BOND_FEATURES,
+    Featurizer,
+    MoleculeGraph,
+    MoleculeGraphs,
+)
 from gad.chem.identity import canonical, scaffold
 from gad.chem.molecule import MoleculeError, parse, parse_block, quiet
 
@@ -21,6 +27,7 @@ __all__ = [
     "Featurizer",
     "MoleculeError",
     "MoleculeGraph",
+    "MoleculeGraphs",
     "canonical",
     "descriptors",
     "draw",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rdkit import Chem, rdBase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MAX_ATOMS = 10_000
 """Larger molecules are refused: RDKit's canonical SMILES recurses, and overflows near 15,000."""
@@ -17,9 +17,17 @@ MAX_ATOMS = 10_000
 MAX_CHARACTERS = 30_000
 """The longest SMILES that is tried: a peptide of 1,000 residues has 20,000 characters."""
 
+LABELLED = "_StereochemDone"
+"""RDKit's mark on a molecule whose stereochemistry has been worked out."""
+
 _LONGEST_REASON = 200
 _CLOCK = re.compile(r"^\[\d\d:\d\d:\d\d\] ", re.MULTILINE)
+# Drawn hydrogens, and what follows a blank: a name, an extension.
+_UNCOMMON = re.compile(r"\s|\[H")
+_STEREO = re.compile(r"[@/\\]")
 _POSITION = re.compile(r"check for mistakes around position \d+")
+_AS_WRITTEN: Any = Chem.SmilesParserParams()
+_AS_WRITTEN.sanitize = _AS_WRITTEN.removeHs = False
 # One thread at a time, lest a reason be read from the log of another.
 _reading = Lock()
 
@@ -67,7 +75,7 @@ class MoleculeError(ValueError):
 
 
 def parse(text: str) -> Chem.Mol:
-    """Read a SMILES, exactly as RDKit does, or raise :class:`MoleculeError` with the reason.
+    """Read a SMILES, as RDKit does, or raise :class:`MoleculeError` with the reason.
 
     Hydrogens become part of their heavy atom, and what follows the first blank (a name, a CXSMILES
     extension) is RDKit's business. RDKit's own log stays silent.
@@ -85,10 +93,32 @@ def parse(text: str) -> Chem.Mol:
             raise MoleculeError(
                 f"the SMILES has {length:,} characters; at most {MAX_CHARACTERS:,} are read"
             )
-    mol = _attempt(Chem.MolFromSmiles, text)
+    mol = _attempt(_read_smiles, text)
     if mol is None:
         raise MoleculeError(_why_not_smiles(text))
     return _sized(mol)
+
+
+def parse_all(
+    texts: Iterable[str], *, blocks: bool = False, first_row: int = 0
+) -> tuple[dict[int, Chem.Mol], dict[int, str]]:
+    """Read many SMILES or mol blocks: row → molecule, and row → reason for those without one.
+
+    >>> parse_all(["C", "CF(C)C"])[1]
+    {1: 'Explicit valence for atom # 1 F, 3, is greater than permitted'}
+    """
+    read = parse_block if blocks else parse
+    found: dict[int, Chem.Mol] = {}
+    rejects: dict[int, str] = {}
+    row = first_row - 1
+    with quiet:
+        for text in texts:
+            row += 1
+            try:
+                found[row] = read(text)
+            except MoleculeError as error:
+                rejects[row] = str(error)
+    return found, rejects
 
 
 def parse_block(text: str) -> Chem.Mol:
@@ -121,6 +151,17 @@ def usable(mol: Chem.Mol) -> Chem.Mol:
     return mol
 
 
+def labelled(mol: Chem.Mol) -> Chem.Mol:
+    """``mol`` with its stereochemistry worked out; a molecule that was pickled or edited has none.
+
+    A SMILES without marks of stereochemistry has nothing to work out.
+    """
+    if not mol.HasProp(LABELLED):
+        mol = Chem.Mol(mol)
+        Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
+    return mol
+
+
 def without_hydrogens(mol: Chem.Mol) -> Chem.Mol:
     """``mol`` with its hydrogens made part of their heavy atoms, where that loses nothing.
 
@@ -138,6 +179,22 @@ def _sized(mol: Chem.Mol) -> Chem.Mol:
         raise MoleculeError("the molecule has no atoms")
     if atoms > MAX_ATOMS:
         raise MoleculeError(f"the molecule has {atoms:,} atoms; at most {MAX_ATOMS:,} are read")
+    return mol
+
+
+def _read_smiles(text: str) -> Chem.Mol | None:
+    """RDKit's reading without the steps that this text has no use for.
+
+    Those are the search for hydrogens drawn as atoms, and for stereochemistry where there is no
+    mark of any. RDKit itself looks for the latter when it is asked for a name or a drawing.
+    """
+    if _UNCOMMON.search(text):
+        return Chem.MolFromSmiles(text)
+    mol = Chem.MolFromSmiles(text, _AS_WRITTEN)
+    if mol is not None:
+        Chem.SanitizeMol(mol)
+        if _STEREO.search(text):
+            Chem.AssignStereochemistry(mol, cleanIt=True, force=True)
     return mol
 
 
@@ -161,9 +218,7 @@ def _why_not_smiles(text: str) -> str:
     strange = next((c for c in smiles if c == "\0" or not c.isascii()), None)
     if strange is not None:
         return f"the SMILES has the character {strange!r} in it"
-    parameters: Any = Chem.SmilesParserParams()
-    parameters.sanitize = parameters.removeHs = False
-    reason, mol = _captured(lambda: Chem.MolFromSmiles(text, parameters))
+    reason, mol = _captured(lambda: Chem.MolFromSmiles(text, _AS_WRITTEN))
     reason = reason if mol is None else _why_not_sane(mol)
     if not reason and rest and _attempt(Chem.MolFromSmiles, smiles) is not None:
         return f"RDKit cannot read what follows the SMILES: {_clip(rest[0])}"

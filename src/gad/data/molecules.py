@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gad.chem.descriptors import QUICK_DESCRIPTOR_NAMES, quick_descriptors
-from gad.chem.featurize import Featurizer, MoleculeError, MoleculeGraph, parse, parse_block
+from gad.chem.descriptors import QUICK_DESCRIPTOR_NAMES
+from gad.chem.featurize import Featurizer, MoleculeGraphs
 from gad.operators import GraphOperators, build_operators
 from gad.operators.cycles import CycleLimitError, count_cycles, cycle_lengths
 from gad.operators.walks import return_probabilities
@@ -197,64 +197,38 @@ def read_molecules(
     Raises:
         NoMoleculesError: if none can be used. One that cannot goes to ``rejects``.
     """
-    graphs: list[MoleculeGraph] = []
-    descriptors: list[Any] = []
-    rows: list[int] = []
-    rejects: dict[int, str] = {}
-    unseen: dict[int, tuple[str, ...]] = {}
-    read = parse_block if blocks else parse
-    for row, text in enumerate(molecules, start=first_row):
-        try:
-            molecule = read(text)
-            graph = preparation.featurizer(molecule)
-            if preparation.descriptors:
-                descriptors.append(quick_descriptors(molecule))
-        except MoleculeError as error:
-            rejects[row] = str(error)
-            continue
-        graphs.append(graph)
-        rows.append(row)
-        if graph.unseen:
-            unseen[row] = graph.unseen
-    if not graphs:
-        raise NoMoleculesError(rejects)
-    while True:
-        try:
-            packed = pack(graphs, preparation)
-            break
-        except CycleLimitError as error:
-            rejects[rows.pop(error.graph)] = "too many rings in one another to count its cycles"
-            del graphs[error.graph], descriptors[error.graph : error.graph + 1]
-            if not graphs:
-                raise NoMoleculesError(rejects) from error
-    values = torch.zeros(len(graphs), preparation.graph_values)
-    if preparation.descriptors:
-        values = torch.from_numpy(np.stack(descriptors).astype(np.float32))
-    return replace(
-        packed, graph_values=values, rows=torch.tensor(rows), rejects=rejects, unseen=unseen
+    graphs = preparation.featurizer.read(
+        molecules, blocks=blocks, descriptors=preparation.descriptors, first_row=first_row
     )
+    while len(graphs):
+        try:
+            return pack(graphs, preparation)
+        except CycleLimitError as error:
+            crowded = error.graph
+        graphs = graphs.without(crowded, "too many rings in one another to count its cycles")
+    raise NoMoleculesError(graphs.rejects)
 
 
-def pack(graphs: Sequence[MoleculeGraph], preparation: Preparation) -> PackedMolecules:
-    """Put molecules one after the other and work out their operators together."""
-    sizes = torch.tensor([g.atom_categories.shape[0] for g in graphs])
-    bonds_each = torch.tensor([g.bonds.shape[0] for g in graphs])
-    start = (sizes.cumsum(0) - sizes).repeat_interleave(bonds_each)
-    bond = torch.from_numpy(np.concatenate([g.bonds for g in graphs])).to(torch.int64)
-    bond = bond + start[:, None]
-    categories = torch.from_numpy(np.concatenate([g.bond_categories for g in graphs]))
-    values = torch.from_numpy(np.concatenate([g.atom_values for g in graphs]))
-    return pack_arrays(
-        sizes=sizes,
-        bonds=bond,
-        atoms=torch.from_numpy(np.concatenate([g.atom_categories for g in graphs])),
-        atom_values=values,
-        bond_categories=categories,
+def pack(graphs: MoleculeGraphs, preparation: Preparation) -> PackedMolecules:
+    """Work out the operators of featurised molecules."""
+    packed = pack_arrays(
+        sizes=torch.from_numpy(graphs.sizes),
+        bonds=torch.from_numpy(graphs.bonds),
+        atoms=torch.from_numpy(graphs.atom_categories),
+        atom_values=torch.from_numpy(graphs.atom_values),
+        bond_categories=torch.from_numpy(graphs.bond_categories),
         k=preparation.k,
         random_walk=preparation.random_walk,
         cycles=preparation.cycles,
         combinatorial=preparation.combinatorial,
         transposed=preparation.transposed,
+    )
+    return replace(
+        packed,
+        graph_values=torch.from_numpy(graphs.descriptors.astype(np.float32)),
+        rows=torch.from_numpy(graphs.rows),
+        rejects=graphs.rejects,
+        unseen=graphs.unseen,
     )
 
 
