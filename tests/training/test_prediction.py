@@ -2,11 +2,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rdkit import Chem
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import gad
+from gad.chem import parse
 from gad.data.known import load_esol
+from tests.chem.test_order import C60
+from tests.graphs import SYMMETRIC
+from tests.test_invariance import symmetric_graphs
 from tests.training.conftest import TINY
 
 
@@ -122,20 +127,106 @@ def test_the_cache_gives_the_same_molecules(molecule_cache, table):
     np.testing.assert_array_equal(third.atoms, first.atoms)
 
 
-@pytest.mark.parametrize("spellings", [20])
-def test_however_it_is_written(run, spellings):
-    """The same prediction to 1e-4 of the target's spread for 1,000 molecules in 20 spellings."""
-    from rdkit import Chem, RDLogger
+SPELLINGS = 20
 
-    RDLogger.DisableLog("rdApp.*")
-    esol = load_esol()
-    molecules = list(esol.smiles[:1000])
-    molecules += ["c1ccccc1", "C12C3C4C1C5C2C3C45", "C1CCCCC1", "CC(C)(C)C", "FS(F)(F)(F)(F)F"]
-    std = run.model.model.task.std[0]
+
+@pytest.fixture(scope="module")
+def hydrogens(table, tmp_path_factory):
+    """A model that sees every hydrogen as an atom."""
+    settings = {**TINY, "epochs": 1, "explicit_hydrogens": True}
+    folder = tmp_path_factory.mktemp("hydrogens") / "run"
+    return gad.train(table, settings=settings, out=folder, baselines=False)
+
+
+def spread(run, molecules):
+    """By how much predictions differ between spellings, in units of the target's deviation [M]."""
     written: list[str] = []
-    for number, text in enumerate(molecules):
-        molecule = Chem.MolFromSmiles(text)
-        written += Chem.MolToRandomSmilesVect(molecule, spellings, randomSeed=number)
-    values = run.model.predict(written).reshape(len(molecules), spellings)
-    spread = values.max(1) - values.min(1)
-    assert spread.max() < 1e-4 * std, molecules[int(spread.argmax())]
+    for number, molecule in enumerate(molecules):
+        written += Chem.MolToRandomSmilesVect(molecule, SPELLINGS, randomSeed=number)
+    told = run.model.explain(written)
+    assert not told.rejects
+    values = told.values.reshape(len(molecules), SPELLINGS)
+    assert values.mean(1).std() > 0.01 * run.model.model.task.std[0], "all alike proves nothing"
+    return (values.max(1) - values.min(1)) / run.model.model.task.std[0]
+
+
+@pytest.mark.parametrize("model", ["run", "hydrogens"])
+def test_however_it_is_written(request, model):
+    """The same prediction to 1e-4 of the target's deviation, for 1,000 molecules."""
+    texts = load_esol().smiles[: 1000 if model == "run" else 300]
+    found = spread(request.getfixturevalue(model), [parse(text) for text in texts])
+    assert found.max() < 1e-4, texts[int(found.argmax())]
+
+
+SYMMETRIC_MOLECULES = {
+    **{f"ring of {n}": "C1" + "C" * (n - 2) + "C1" for n in range(3, 13)},
+    **{f"annulene of {n}": "C1=" + "CC=" * (n // 2 - 1) + "C1" for n in range(4, 20, 2)},
+    "methane": "C",
+    "ammonia": "N",
+    "water": "O",
+    "hydrogen": "[H][H]",
+    "a gas": "[He]",
+    "neopentane": "CC(C)(C)C",
+    "a dendrimer": "CC(C)(C)CC(CC(C)(C)C)(CC(C)(C)C)CC(C)(C)C",
+    "hexafluoride": "FS(F)(F)(F)(F)F",
+    "pentachloride": "ClP(Cl)(Cl)(Cl)Cl",
+    "hexamethylbenzene": "Cc1c(C)c(C)c(C)c(C)c1C",
+    "triphenylene": "c1ccc2c(c1)c1ccccc1c1ccccc21",
+    "coronene": "c1cc2ccc3ccc4ccc5ccc6ccc1c7c2c3c4c5c67",
+    "porphine": "c1cc2cc3ccc(cc4ccc(cc5ccc(cc1n2)[nH]5)n4)[nH]3",
+    "tetrahedrane": "C12C3C1C23",
+    "white phosphorus": "P12P3P1P23",
+    "prismane": "C12C3C1C1C2C31",
+    "cubane": "C12C3C4C1C5C2C3C45",
+    "pentaprismane": "C12C3C4C5C1C1C2C3C4C51",
+    "dodecahedrane": "C12C3C4C5C1C6C7C2C8C3C9C4C1C5C6C2C7C8C9C12",
+    "fullerene": C60,
+    "adamantane": "C1C2CC3CC1CC(C2)C3",
+    "hexamine": "C1N2CN3CN1CN(C2)C3",
+    "bicyclopentane": "C1C2CC1C2",
+    "propellane": "C1C23CC12C3",
+    "bicyclooctane": "C1CC2CCC1CC2",
+    "triptycene": "c1ccc2c(c1)C1c3ccccc3C2c2ccccc12",
+    "crown ether": "C1COCCOCCOCCOCCOCCO1",
+    "sulfur": "S1SSSSSSS1",
+    "siloxane cage": "[SiH]12O[SiH]3O[SiH]4O[SiH](O1)O[SiH]1O[SiH](O2)O[SiH](O3)O[SiH](O4)O1",
+    "ferrocene": "[Fe+2].c1cc[cH-]c1.c1cc[cH-]c1",
+    "ferrocene with bonds": "C12C3C4C5C1[Fe]23451678C2C1C6C7C28",
+    "a complex": "[NH3]->[Co+3](<-[NH3])(<-[NH3])(<-[NH3])(<-[NH3])<-[NH3]",
+    "tartaric acid, meso": "O[C@H](C(=O)O)[C@@H](O)C(=O)O",
+    "two benzenes": "c1ccccc1.c1ccccc1",
+    "three cubanes": ".".join(["C12C3C4C1C5C2C3C45"] * 3),
+    "ions": "[Na+].[Na+].[Na+].[O-]P(=O)([O-])[O-]",
+    "waters": "O.O.O.O",
+    "imines of aromatic rings": "C/N=c1\\scc(C)n1/N=C/c1sccc1C",
+}
+
+
+def as_molecule(graph):
+    """A graph made of atoms: of carbon where four bonds suffice, else of a metal."""
+    degree = np.bincount(graph.pairs.ravel(), minlength=graph.num_nodes)
+    molecule = Chem.RWMol()
+    for _ in range(graph.num_nodes):
+        molecule.AddAtom(Chem.Atom("C" if degree.max() <= 4 else "W"))
+    for i, j in graph.pairs.tolist():
+        molecule.AddBond(i, j, Chem.BondType.SINGLE)
+    made = parse(Chem.MolToSmiles(molecule))
+    assert (made.GetNumAtoms(), made.GetNumBonds()) == (graph.num_nodes, len(graph.pairs))
+    return made
+
+
+@pytest.mark.parametrize("model", ["run", "hydrogens"])
+def test_symmetric_molecules_however_they_are_written(request, model):
+    names = list(SYMMETRIC_MOLECULES)
+    molecules = [parse(text) for text in SYMMETRIC_MOLECULES.values()]
+    found = spread(request.getfixturevalue(model), molecules)
+    assert found.max() < 1e-4, {names[k]: float(found[k]) for k in np.flatnonzero(found >= 1e-4)}
+
+
+@pytest.mark.parametrize("model", ["run", "hydrogens"])
+def test_symmetric_graphs_however_they_are_written(request, model):
+    """Every symmetric graph on which the engine is tested, as a molecule."""
+    graphs = {**SYMMETRIC, **dict(enumerate(symmetric_graphs(200)))}
+    names = list(graphs)
+    found = spread(request.getfixturevalue(model), list(map(as_molecule, graphs.values())))
+    assert found.max() < 1e-4, {names[k]: float(found[k]) for k in np.flatnonzero(found >= 1e-4)}
