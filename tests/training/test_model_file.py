@@ -9,16 +9,17 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 import gad
-from gad.training.model_file import FORMAT, ModelFileError, load_model, read_card
+from gad.training.model_file import FORMAT, ModelFileError, checksum, load_model, read_card
 
 
 def rewritten(path, change):
-    """The file with a changed card."""
+    """The file with a changed card, and a checksum that fits it."""
     with safe_open(path, framework="pt") as file:
         card = json.loads(file.metadata()["gad"])
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     change(card, tensors)
-    return save(tensors, metadata={"gad": json.dumps(card)})
+    text = json.dumps(card)
+    return save(tensors, metadata={"gad": text, "sha256": checksum(text, tensors)})
 
 
 def test_a_model_survives_the_file(run):
@@ -59,6 +60,29 @@ def test_a_card_that_does_not_fit_is_refused(run, tmp_path, change, hint):
     path.write_bytes(rewritten(run.directory / "model.gad", change))
     with pytest.raises(ModelFileError, match=hint):
         load_model(path)
+
+
+def test_a_single_bit_is_noticed(run, tmp_path):
+    path = tmp_path / "model.gad"
+    good = (run.directory / "model.gad").read_bytes()
+    start = 8 + int.from_bytes(good[:8], "little")
+    for place in (start, (start + len(good)) // 2, len(good) - 1, good.index(b"mean")):
+        bad = bytearray(good)
+        bad[place] ^= 1
+        path.write_bytes(bad)
+        with pytest.raises(ModelFileError, match="damaged"):
+            load_model(path)
+
+
+def test_a_file_of_the_first_format_is_read(run, tmp_path):
+    """It has no checksum."""
+    path = tmp_path / "model.gad"
+    with safe_open(run.directory / "model.gad", framework="pt") as file:
+        card = json.loads(file.metadata()["gad"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    path.write_bytes(save(tensors, metadata={"gad": json.dumps({**card, "format": 1})}))
+    loaded = gad.load(path)
+    np.testing.assert_array_equal(loaded.predict(["CCO"]), run.model.predict(["CCO"]))
 
 
 def test_other_files_are_refused(tmp_path):

@@ -6,6 +6,7 @@ against each other before anything is built. There is no pickle.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +24,10 @@ from gad.training.build import Inputs, build_model
 from gad.training.recipe import Recipe
 from gad.training.task import Task
 
-FORMAT = 1
-_KEY = "gad"
+FORMAT = 2
+"""Of the file; one of format 1 has no checksum, and is read without."""
+
+_KEY, _CHECKSUM = "gad", "sha256"
 
 
 class ModelFileError(ValueError):
@@ -83,7 +86,18 @@ class Model:
             for name, tensor in member.state_dict().items():
                 tensors[f"{number}.{name}"] = tensor.detach().cpu().contiguous()
         card = json.dumps(self.card(), sort_keys=True, allow_nan=True)
-        write_atomic(path, save(tensors, metadata={_KEY: card}))
+        sealed = {_KEY: card, _CHECKSUM: checksum(card, tensors)}
+        write_atomic(path, save(tensors, metadata=sealed))
+
+
+def checksum(card: str, tensors: dict[str, Tensor]) -> str:
+    """One name for a card and its weights: a single bit changed gives another."""
+    digest = hashlib.sha256(card.encode("utf-8", "surrogatepass"))
+    for name in sorted(tensors):
+        tensor = tensors[name].contiguous()
+        digest.update(f"\0{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -149,12 +163,14 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         version = int(card["format"])
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(f"{path} is damaged: its card cannot be read") from error
-    if version != FORMAT:
+    if not 1 <= version <= FORMAT:
         age = "a newer" if version > FORMAT else "an older"
         raise ModelFileError(
-            f"{path} has {age} format ({version}; this version reads {FORMAT}): "
+            f"{path} has {age} format ({version}; this version reads up to {FORMAT}): "
             "use the version of gad that wrote it, or train again"
         )
+    if version > 1 and metadata.get(_CHECKSUM) != checksum(metadata[_KEY], tensors):
+        raise ModelFileError(f"{path} is damaged: its checksum does not fit")
     return card, tensors
 
 

@@ -6,6 +6,7 @@ import difflib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -234,12 +235,17 @@ def _shipped() -> Any:
     return resources.files("gad") / "recipes"
 
 
+@cache
+def _types() -> dict[str, Any]:
+    return get_type_hints(Recipe)
+
+
 def _typed(key: str, value: Any, where: str) -> Any:
     """A value as the type its key has; text is read as TOML would."""
     known = [f.name for f in fields(Recipe)]
     if key not in known:
         raise RecipeError(f"{where}: unknown key {key!r}{_nearest(key, known)}")
-    kind = get_type_hints(Recipe)[key]
+    kind = _types()[key]
     read, wanted = _READERS.get(kind, (_names, "names, separated by commas"))
     try:
         return read(value)
