@@ -139,7 +139,7 @@ class PackedMolecules:
         return self.rows.numel()
 
     def batch(self, graphs: Tensor) -> Batch:
-        """The chosen molecules (int64 numbers), in the order given; atoms by number of neighbours."""
+        """The chosen molecules (int64 numbers), in the order given; atoms stand by degree."""
         operators, nodes, edges = self.operators.pick(graphs)
         layout = operators.neighbours
         nodes = nodes if layout.order is None else nodes[layout.order]

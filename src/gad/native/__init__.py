@@ -24,6 +24,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gad.folders import cache_folder
+
 _SOURCES = ("norm.c", "products.c", "reduce.c")
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno",
           "-fno-trapping-math")  # fmt: skip
@@ -40,13 +42,7 @@ def usable(*tensors: Tensor | None) -> bool:
 
 def call(name: str, *arguments: Tensor | Structure | int | None) -> None:
     """Call a kernel: tensors and structures are given by their address."""
-    function = _functions().get(name) or _function(name, len(arguments))
-    function(*map(_address, arguments))
-
-
-def pointers(**tensors: Tensor) -> dict[str, int]:
-    """The addresses of tensors, for the fields of a structure."""
-    return {name: tensor.data_ptr() for name, tensor in tensors.items()}
+    _function(name, len(arguments))(*map(_address, arguments))
 
 
 def _address(argument: Tensor | Structure | int | None) -> Any:
@@ -56,15 +52,10 @@ def _address(argument: Tensor | Structure | int | None) -> Any:
 
 
 @cache
-def _functions() -> dict[str, Any]:
-    return {}
-
-
 def _function(name: str, arguments: int) -> Any:
     function = getattr(library(), name)
     # Addresses and whole numbers alike are as wide as a pointer.
     function.argtypes, function.restype = [ctypes.c_void_p] * arguments, None
-    _functions()[name] = function
     return function
 
 
@@ -83,25 +74,25 @@ def library() -> ctypes.CDLL | None:
 def _compiled(compiler: str) -> Path:
     """The library's file, made if it is not there: written beside its place and moved whole."""
     texts = {name: (resources.files(__package__) / name).read_bytes() for name in _SOURCES}
-    told = subprocess.run([compiler, "--version"], capture_output=True, check=True, timeout=60)
+    version = [compiler, "--version"]
+    told = subprocess.run(version, capture_output=True, check=True, timeout=60)  # noqa: S603
     parts = [*texts.values(), told.stdout, " ".join(_FLAGS).encode(), _processor()]
-    folder = _folder()
-    path = folder / f"kernels-{hashlib.sha256(bytes().join(parts)).hexdigest()[:24]}.so"
+    folder, key = _folder(), hashlib.sha256(b"".join(parts)).hexdigest()
+    path = folder / f"kernels-{key[:24]}.so"
     if not _is_ours(path):
         with tempfile.TemporaryDirectory(dir=folder) as work:
             for name, text in texts.items():
                 (Path(work) / name).write_bytes(text)
-            subprocess.run(
-                [compiler, *_FLAGS, "-o", path.name, *texts, "-lm"],
-                cwd=work, capture_output=True, check=True, timeout=120,
-            )  # fmt: skip
-            (Path(work) / path.name).replace(path)
+            make = [compiler, *_FLAGS, "-o", path.name, *texts, "-lm"]
+            subprocess.run(make, cwd=work, capture_output=True, check=True, timeout=120)  # noqa: S603
+            made = Path(work) / path.name
+            made.chmod(0o700)
+            made.replace(path)
     return path
 
 
 def _folder() -> Path:
-    root = os.environ.get("GAD_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(root) if root else Path.home() / ".cache") / "gad" / "kernels"
+    folder = cache_folder() / "kernels"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
 

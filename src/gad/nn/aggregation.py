@@ -117,7 +117,9 @@ class DirectionalAggregation(nn.Module):
             arranged = edge_attr if where is None else edge_attr.index_select(0, where)
             e = torch.mm(self.edge_weight, arranged.t())
         if slots and native.usable(h, e, self.mix_weight):
-            y = self._filter_natively(h if order is None else h.index_select(0, order), e, operators)
+            y = self._filter_natively(
+                h if order is None else h.index_select(0, order), e, operators
+            )
             return rearrange(y.flatten(0, 1), rank, order).t()
         columns = rearrange(h.t(), order, rank).contiguous()
         tower_columns = columns.view(self.towers, -1, columns.shape[1])

@@ -66,7 +66,9 @@ class _Layout:
         if operators.has_directions:
             field = vars(operators.jagged_field.to(torch.float32))
             self.kept |= {name: values.contiguous() for name, values in field.items()}
-        sizes = {name: self.kept[name].numel() if name in self.kept else 0 for name in ("node", "value")}
+        sizes = {
+            name: self.kept[name].numel() if name in self.kept else 0 for name in ("node", "value")
+        }
         self.graphs = _Graphs(
             nodes=operators.num_nodes,
             edges=operators.num_edges,
@@ -96,7 +98,7 @@ def filters(
         e: the edges' part of the messages [C, E] in jagged order, or None.
         products: the weights of p, q and a node's own part [T, 3·C/T, C/T].
         offsets: their biases [T, 3·C/T].
-        mixes: what the aggregates are multiplied by at every degree, highest first [G, T, C/T, A·C/T].
+        mixes: the weights of the aggregates at every degree, highest first [G, T, C/T, A·C/T].
         operators: of the N nodes.
         aggregators: names.
         centre_is_node: whether dx subtracts h_i, and not m_ii.
@@ -165,8 +167,8 @@ class _Filters(torch.autograd.Function):
 
 
 def _by_tower(h: Tensor, towers: int) -> Tensor:
-    """h [N, C] as [T, C/T, N], not copied."""
-    return h.t().unflatten(0, (towers, -1))
+    """The features [N, C] as [T, C/T, N], not copied."""
+    return h.view(h.shape[0], towers, -1).permute(1, 2, 0)
 
 
 def _messages(parts: Tensor, e: Tensor | None, z: Tensor | None, names: Any) -> _Messages:
