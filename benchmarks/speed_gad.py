@@ -266,7 +266,7 @@ def answer_outside(batch: int, seconds: float) -> dict[str, Any]:
     model = work().model().train()
     descent = optimiser(model)
     spent = {"batching": 0.0, "layouts": 0.0, "model": 0.0}
-    make = GraphOperators._once  # what operators make on first use is batching, too
+    make = GraphOperators.once  # what operators make on first use is batching, too
     depth = 0
 
     def timed(self: GraphOperators, name: str, how: Any) -> Any:
@@ -281,7 +281,7 @@ def answer_outside(batch: int, seconds: float) -> dict[str, Any]:
 
     batches = work().batches(batch)
     step(model, descent, next(batches))
-    GraphOperators._once = timed  # type: ignore[assignment,method-assign]
+    GraphOperators.once = timed  # type: ignore[assignment,method-assign]
     try:
         begun = time.perf_counter()
         for spent["steps"] in itertools.count(1):
@@ -296,7 +296,7 @@ def answer_outside(batch: int, seconds: float) -> dict[str, Any]:
             if end - begun > seconds:
                 break
     finally:
-        GraphOperators._once = make  # type: ignore[method-assign]
+        GraphOperators.once = make  # type: ignore[method-assign]
     whole = spent["batching"] + spent["layouts"] + spent["model"]
     return {
         **{f"{part}_share": spent[part] / whole for part in ("batching", "layouts", "model")},

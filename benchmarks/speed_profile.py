@@ -128,7 +128,7 @@ def layouts_marked() -> Iterator[None]:
 
     from gad.operators import GraphOperators
 
-    make = GraphOperators._once
+    make = GraphOperators.once
 
     def marked(self: Any, name: str, how: Any) -> Any:
         if name in self._cache:
@@ -136,11 +136,11 @@ def layouts_marked() -> Iterator[None]:
         with record_function("batching"):
             return make(self, name, how)
 
-    GraphOperators._once = marked  # type: ignore[assignment,method-assign]
+    GraphOperators.once = marked  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
-        GraphOperators._once = make  # type: ignore[method-assign]
+        GraphOperators.once = make  # type: ignore[method-assign]
 
 
 def profile_training(batch: int, repeats: int) -> dict[str, Any]:

@@ -123,7 +123,8 @@ def test_graphs_chosen_out_of_a_batch(parts, k):
     wanted = as_batch([parts[n] for n in numbers.tolist()], k=k)
     signals = [torch.from_numpy(p.signal(seed=s)) for s, p in enumerate(parts)]
     x = torch.cat([signals[n] for n in numbers.tolist()])
-    assert torch.equal(torch.cat(signals)[batch.flat_index(numbers, "node")], x)
+    _, nodes, edges = batch.pick(numbers)
+    assert torch.equal(torch.cat(signals)[nodes], x)
     for name in {*STRUCTURE, "reverse"} - {"edge_position"}:
         assert torch.equal(getattr(chosen, name), getattr(wanted, name)), name
     for name in VALUES:
@@ -131,7 +132,7 @@ def test_graphs_chosen_out_of_a_batch(parts, k):
     for a, b in zip(results(chosen, x), results(wanted, x), strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
     # Features of edges come along in the operators' own order.
-    feature = torch.rand(batch.num_edges)[batch.flat_index(numbers, "edge")]
+    feature = torch.rand(batch.num_edges)[edges]
     assert feature.numel() == chosen.num_edges == chosen.num_given_edges
     assert torch.equal(chosen.edge_position, torch.arange(chosen.num_edges))
 

@@ -139,15 +139,17 @@ class PackedMolecules:
         return self.rows.numel()
 
     def batch(self, graphs: Tensor) -> Batch:
-        """The chosen molecules (int64 numbers), in the order given."""
-        nodes = self.operators.flat_index(graphs, "node")
-        edges = self.operators.flat_index(graphs, "edge")
+        """The chosen molecules (int64 numbers), in the order given; atoms stand by degree."""
+        operators, nodes, edges = self.operators.pick(graphs)
+        layout = operators.neighbours
+        nodes = nodes if layout.order is None else nodes[layout.order]
+        edges = edges[layout.edges]
         return Batch(
             self.atoms[nodes],
             self.atom_values[nodes],
             self.bonds[edges],
             self.graph_values[graphs],
-            self.operators.select(graphs),
+            operators.arranged(),
         )
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:

@@ -10,7 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gad import native
 from gad.nn.columns import rearrange
+from gad.nn.filters_native import filters
 from gad.nn.neighbourhood import (
     AGGREGATORS,
     DIRECTIONAL,
@@ -109,16 +111,21 @@ class DirectionalAggregation(nn.Module):
         layout = operators.neighbours
         slots = prefers_slots(operators)
         order, rank = (layout.order, layout.rank) if slots else (None, None)
-        columns = rearrange(h.t(), order, rank).contiguous()
-        tower_columns = columns.view(self.towers, -1, columns.shape[1])
-        p = torch.bmm(self.source_weight, tower_columns).view_as(columns)
-        bias = self.bias.view(self.towers, -1, 1)
-        q = torch.baddbmm(bias, self.target_weight, tower_columns).view_as(columns)
         e = None
         if edge_attr is not None and self.edge_weight is not None:
             where = layout.given if slots else operators.edge_position
             arranged = edge_attr if where is None else edge_attr.index_select(0, where)
             e = torch.mm(self.edge_weight, arranged.t())
+        if slots and native.usable(h, e, self.mix_weight):
+            y = self._filter_natively(
+                h if order is None else h.index_select(0, order), e, operators
+            )
+            return rearrange(y.flatten(0, 1), rank, order).t()
+        columns = rearrange(h.t(), order, rank).contiguous()
+        tower_columns = columns.view(self.towers, -1, columns.shape[1])
+        p = torch.bmm(self.source_weight, tower_columns).view_as(columns)
+        bias = self.bias.view(self.towers, -1, 1)
+        q = torch.baddbmm(bias, self.target_weight, tower_columns).view_as(columns)
         z = columns if self.dx_centre == "node" else None
         reduce = reduce_slots if slots else reduce_plain
         aggregates = reduce(p, q, e, z, operators, self.aggregators, self.towers)
@@ -129,6 +136,15 @@ class DirectionalAggregation(nn.Module):
         else:
             y = own + self._mix(aggregates, operators.degree)
         return rearrange(y.view_as(columns), rank, order).t()
+
+    def _filter_natively(self, h: Tensor, e: Tensor | None, operators: GraphOperators) -> Tensor:
+        """The same by compiled kernels: h [N, C], nodes by rank → [T, C/T, N]."""
+        products = torch.cat([self.source_weight, self.target_weight, self.own_weight], dim=1)
+        bias, mix_bias = self.bias.view(self.towers, -1), self.mix_bias.view(self.towers, -1)
+        offsets = torch.cat([torch.zeros_like(bias), bias, mix_bias], dim=1)
+        mixes = self._mixes(len(operators.neighbours.counts))
+        node = self.dx_centre == "node"
+        return filters(h, e, products, offsets, mixes, operators, self.aggregators, node)
 
     def _mix(self, aggregates: Tensor, degree: Tensor) -> Tensor:
         """Σ_s s(d) W_s a in every tower: [T, C/T, N].
@@ -145,20 +161,17 @@ class DirectionalAggregation(nn.Module):
 
     def _mix_by_degree(self, aggregates: Tensor, layout: Neighbours) -> Tensor:
         """The same where nodes stand by degree: one product with Σ_s s(d) W_s for each degree d."""
-        if self.scalers == ("identity",):
-            return torch.bmm(self.mix_weight, aggregates)
-        highest = len(layout.counts)
-        degrees = torch.arange(highest + 1, device=aggregates.device)
-        weight = self.mix_weight.view(self.towers, len(self.scalers), -1, aggregates.shape[1])
-        scales = self._scales(degrees).to(weight.dtype)
-        weights = torch.einsum("sd,tsok->dtok", scales, weight)
-        ends = (*reversed(layout.counts), aggregates.shape[2])
-        bounds = [
-            (d, a, b)
-            for d, (a, b) in zip(range(highest, -1, -1), pairwise((0, *ends)), strict=True)
-        ]
-        result: Tensor = _ProductByGroup.apply(weights, aggregates, bounds)  # type: ignore[no-untyped-call]
+        ends = (0, *reversed(layout.counts), aggregates.shape[2])
+        weights = self._mixes(len(layout.counts))
+        result: Tensor = _ProductByGroup.apply(weights, aggregates, ends)  # type: ignore[no-untyped-call]
         return result
+
+    def _mixes(self, highest: int) -> Tensor:
+        """Σ_s s(d) W_s for the degrees from the highest down to 0 [D + 1, T, C/T, A·C/T]."""
+        degrees = torch.arange(highest, -1, -1, device=self.delta.device)
+        scales = self._scales(degrees).to(self.mix_weight.dtype)
+        weight = self.mix_weight.unflatten(1, (len(self.scalers), -1))
+        return torch.einsum("sd,tsok->dtok", scales, weight)
 
     def _scales(self, degree: Tensor) -> Tensor:
         """The scalers of each degree [S, …]."""
@@ -202,25 +215,25 @@ class DirectionalAggregation(nn.Module):
 
 
 class _ProductByGroup(torch.autograd.Function):
-    """y = W_g x on columns a to b, for every group (g, a, b): W [G, T, O, K], x [T, K, N]."""
+    """y = W_g x on the columns from end g to end g + 1: W [G, T, O, K], x [T, K, N]."""
 
     @staticmethod
-    def forward(ctx: Any, weights: Tensor, x: Tensor, bounds: list[tuple[int, int, int]]) -> Tensor:
+    def forward(ctx: Any, weights: Tensor, x: Tensor, ends: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(weights, x)
-        ctx.bounds = [(g, a, b) for g, a, b in bounds if b > a]
+        ctx.ends = ends
         y = x.new_empty(x.shape[0], weights.shape[2], x.shape[2])
-        for g, a, b in ctx.bounds:
-            torch.bmm(weights[g], x[..., a:b], out=y[..., a:b])
+        for weight, (a, b) in zip(weights, pairwise(ends), strict=True):
+            torch.bmm(weight, x[..., a:b], out=y[..., a:b])
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         weights, x = ctx.saved_tensors
-        grad_x, grad_weights = torch.empty_like(x), torch.zeros_like(weights)
-        for g, a, b in ctx.bounds:
-            torch.bmm(weights[g].transpose(1, 2), grad[..., a:b], out=grad_x[..., a:b])
-            torch.bmm(grad[..., a:b], x[..., a:b].transpose(1, 2), out=grad_weights[g])
+        grad_x, grad_weights = torch.empty_like(x), torch.empty_like(weights)
+        for weight, into, (a, b) in zip(weights, grad_weights, pairwise(ctx.ends), strict=True):
+            torch.bmm(weight.transpose(1, 2), grad[..., a:b], out=grad_x[..., a:b])
+            torch.bmm(grad[..., a:b], x[..., a:b].transpose(1, 2), out=into)
         return grad_weights, grad_x, None
 
 

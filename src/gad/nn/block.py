@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gad.nn.aggregation import SCALERS, DirectionalAggregation
-from gad.nn.columns import Linear, affine
+from gad.nn.columns import Linear
 from gad.nn.diffusion import Diffusion
 from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
@@ -88,20 +88,20 @@ class GADBlock(nn.Module):
         f = self.filters(h, operators, edge_attr)
         y = f if self.combine is None else _pair(self.combine, h, f)
         y = F.dropout(y, self.dropout, self.training)
-        # y first: a sum has the memory layout of its first term, and y's is column-major.
-        return y + x if self.residual else y
+        return x + y if self.residual else y
 
     def filters(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> Tensor:
         """The anisotropic part: aggregation, norms, and the map across towers."""
         f: Tensor = self.aggregation(h, operators, edge_attr)
-        if self.graph_norm:
-            f = f * operators.inverse_root_size.to(f.dtype)[:, None]
+        factor = operators.inverse_root_size.to(f.dtype) if self.graph_norm else None
         if self.norm is not None:
-            f = self.norm(f)
+            f = self.norm(f, factor)
+        elif factor is not None:
+            f = f * factor[:, None]
         return F.leaky_relu(self.across_towers(f), _SLOPE)
 
 
 def _pair(linear: Linear, h: Tensor, f: Tensor) -> Tensor:
     """linear([h, f]) without writing the concatenation down."""
     of_h, of_f = linear.weight.chunk(2, dim=1)
-    return torch.addmm(affine(of_h, h, linear.bias).t(), of_f, f.t()).t()
+    return torch.addmm(torch.addmm(linear.bias, h, of_h.t()), f, of_f.t())

@@ -168,10 +168,10 @@ class GAD(nn.Module):
 
 def pool(h: Tensor, operators: GraphOperators, readout: str) -> Tensor:
     """The sum or mean of h [N, C] over the nodes of each graph: [B, C]."""
-    total = h.new_zeros(h.shape[1], operators.num_graphs).index_add(1, operators.batch, h.t())
+    total = h.new_zeros(operators.num_graphs, h.shape[1]).index_add(0, operators.batch, h)
     if readout == "mean":
-        total = total / operators.graph_sizes.to(h.dtype)
-    return total.t()
+        total = total / operators.graph_sizes.to(h.dtype)[:, None]
+    return total
 
 
 def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

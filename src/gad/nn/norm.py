@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gad import native
+
 
 class BatchNorm(nn.Module):
     """Batch normalisation over nodes: x [N, C] → γ (x − mean) / √(var + ε) + β.
@@ -31,13 +33,18 @@ class BatchNorm(nn.Module):
         self.register_buffer("running_var", torch.ones(channels))
         self.register_buffer("num_batches_tracked", torch.tensor(0))
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalise x [N, C] by the batch (training) or by the running statistics."""
+    def forward(self, x: Tensor, factor: Tensor | None = None) -> Tensor:
+        """Normalise x [N, C] by the batch (training) or by the running statistics.
+
+        With a ``factor`` for every node [N], it is factor · x that is normalised.
+        """
         if not self.training:
             scale = self.weight * (self.running_var + self.eps).rsqrt()
             shift = self.bias - self.running_mean * scale
+            x = x if factor is None else x * factor[:, None]
             return torch.addcmul(shift[:, None], x.t(), scale[:, None]).t()
-        y, mean, var = _Normalise.apply(x.t(), self.weight, self.bias, self.eps)  # type: ignore[no-untyped-call]
+        normalise = _NormaliseNatively if native.usable(x, self.weight, factor) else _Normalise
+        y, mean, var = normalise.apply(x.t(), self.weight, self.bias, factor, self.eps)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             n = x.shape[0]
             unbiased = var * (n / max(n - 1, 1))
@@ -53,25 +60,26 @@ class BatchNorm(nn.Module):
 
 
 class _Normalise(torch.autograd.Function):
-    """y = γ ξ + β with ξ = (x − mean)/σ along the rows of x [C, N]."""
+    """y = γ ξ + β with ξ = (s x − mean)/σ along the rows of x [C, N], s [N] or None."""
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factor: Tensor | None, eps: float
     ) -> tuple[Tensor, Tensor, Tensor]:
+        x = x if factor is None else x * factor
         mean = x.mean(1)
         centred = x - mean[:, None]
         var = torch.linalg.vecdot(centred, centred) / x.shape[1]
         inverse = (var + eps).rsqrt()
         y = torch.addcmul(bias[:, None], centred, (weight * inverse)[:, None])
-        ctx.save_for_backward(centred, weight, inverse)
+        ctx.save_for_backward(centred, weight, inverse, factor)
         ctx.mark_non_differentiable(mean, var)
         return y, mean, var
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        centred, weight, inverse = ctx.saved_tensors
+        centred, weight, inverse, factor = ctx.saved_tensors
         n = centred.shape[1]
         grad = grad.contiguous()
         grad_bias = grad.sum(1)
@@ -82,4 +90,37 @@ class _Normalise(torch.autograd.Function):
             (-scale * grad_bias / n)[:, None], centred, (-scale * inverse * along / n)[:, None]
         )
         grad_x.addcmul_(grad, scale[:, None])
-        return grad_x, along, grad_bias, None
+        if factor is not None:
+            grad_x *= factor
+        return grad_x, along, grad_bias, None, None
+
+
+class _NormaliseNatively(torch.autograd.Function):
+    """The same by a compiled kernel (``norm.c``)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factor: Tensor | None, eps: float
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        x = x.contiguous()
+        xi, y = torch.empty_like(x), torch.empty_like(x)
+        mean, var, inverse = x.new_empty(3, x.shape[0])
+        native.call(
+            "norm_forward", *x.shape, x, factor, weight, bias, x.new_tensor(eps),
+            xi, y, mean, var, inverse,
+        )  # fmt: skip
+        ctx.save_for_backward(xi, weight, inverse, factor)
+        ctx.mark_non_differentiable(mean, var)
+        return y, mean, var
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+        xi, weight, inverse, factor = ctx.saved_tensors
+        grad_x = torch.empty_like(xi)
+        grad_weight, grad_bias = xi.new_empty(2, xi.shape[0])
+        native.call(
+            "norm_backward", *xi.shape, grad.contiguous(), xi, factor, weight, inverse,
+            grad_x, grad_weight, grad_bias,
+        )  # fmt: skip
+        return grad_x, grad_weight, grad_bias, None, None

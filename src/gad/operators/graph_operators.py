@@ -11,8 +11,9 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from gad import native
 from gad.operators.eigenbasis import ragged_arange, starts
-from gad.operators.layouts import FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
+from gad.operators.layouts import Basis, FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -104,7 +105,7 @@ class GraphOperators:
     @property
     def truncated(self) -> bool:
         """Whether the basis lacks eigenpairs (it was built with k)."""
-        return self._once("truncated", self._truncated)
+        return self.once("truncated", self._truncated)
 
     def _truncated(self) -> bool:
         counts = self.basis_counts
@@ -118,7 +119,7 @@ class GraphOperators:
     @property
     def component(self) -> Tensor:
         """The connected component of each node, int64 [N]."""
-        return self._once("component", self._component)
+        return self.once("component", self._component)
 
     def _component(self) -> Tensor:
         units = torch.arange(self.component_sizes.numel(), device=self.device)
@@ -131,19 +132,19 @@ class GraphOperators:
     @property
     def degree(self) -> Tensor:
         """The number of neighbours of each node, int64 [N]."""
-        return self._once("degree", lambda: torch.bincount(self.target, minlength=self.num_nodes))
+        return self.once("degree", lambda: torch.bincount(self.target, minlength=self.num_nodes))
 
     @property
     def graph_sizes(self) -> Tensor:
         """The number of nodes of each graph, int64 [B]."""
-        return self._once(
+        return self.once(
             "graph_sizes", lambda: torch.bincount(self.batch, minlength=self.num_graphs)
         )
 
     @property
     def inverse_root_size(self) -> Tensor:
         """1/√n of each node's graph [N]: the graph-size norm."""
-        return self._once(
+        return self.once(
             "inverse_root_size",
             lambda: self.graph_sizes.to(self.dtype).rsqrt().index_select(0, self.batch),
         )
@@ -160,15 +161,46 @@ class GraphOperators:
     @property
     def neighbours(self) -> Neighbours:
         """The edges in jagged diagonals."""
-        return self._once("neighbours", self._neighbours)
+        return self.once("neighbours", self._neighbours)
 
     def _neighbours(self) -> Neighbours:
         return jagged(self.source, self.degree, self.reverse, self.edge_position)
 
+    def arranged(self) -> GraphOperators:
+        """The same graphs with nodes by decreasing degree and edges slot by slot.
+
+        The order of :attr:`neighbours` becomes the numbering itself, so that layers move nothing:
+        node i of the result is node ``neighbours.order[i]`` of this one, edge e is edge
+        ``neighbours.edges[e]``, and features of edges are taken in that order.
+        """
+        layout = self.neighbours
+        edges = layout.edges
+        numbers = torch.arange(self.num_edges, device=self.device)
+        changed: dict[str, Any] = {"source": layout.source, "reverse": layout.reverse}
+        for name in ("weight", "field", "field_norm", "field_directions"):
+            values = getattr(self, name)
+            changed[name] = None if values is None else values[edges]
+        if layout.order is None or layout.rank is None:
+            changed["target"] = self.target[edges]
+        else:
+            changed["target"] = layout.rank[self.target[edges]]
+            changed["members"] = layout.rank[self.members]
+            changed |= {name: getattr(self, name)[layout.order] for name in ("batch", "mass")}
+        if self.field_others is not None and self.field_others.numel():
+            assert self.field_directions is not None
+            extra = (self.field_directions - 1).clamp_min(0)
+            first = starts(extra)[edges].repeat_interleave(extra[edges])
+            changed["field_others"] = self.field_others[first + ragged_arange(extra[edges])]
+        result = replace(self, **changed, edge_position=numbers, num_given_edges=self.num_edges)
+        result._cache["neighbours"] = replace(
+            layout, order=None, rank=None, edges=numbers, given=None
+        )
+        return result
+
     @property
     def jagged_field(self) -> JaggedField:
         """The field on edges in jagged diagonals, nodes by rank."""
-        return self._once("jagged_field", self._jagged_field)
+        return self.once("jagged_field", self._jagged_field)
 
     def _jagged_field(self) -> JaggedField:
         first, norm = self.need_field()
@@ -195,12 +227,21 @@ class GraphOperators:
     @property
     def padded_basis(self) -> PaddedBasis:
         """The eigenbasis padded for batched products."""
-        return self._once("padded_basis", self._pad_basis)
+        return self.once("padded_basis", self._pad_basis)
 
     def _pad_basis(self) -> PaddedBasis:
+        return self.flat_basis.pad()
+
+    @property
+    def flat_basis(self) -> FlatBasis:
+        """The eigenbasis as it is."""
         values, vectors, counts = self.need_basis()
-        flat = FlatBasis(self.component_sizes, counts, self.members, self.mass, values, vectors)
-        return flat.pad()
+        return FlatBasis(self.component_sizes, counts, self.members, self.mass, values, vectors)
+
+    def basis_for(self, x: Tensor) -> Basis:
+        """The layout of the eigenbasis that is fastest for x."""
+        flat = self.flat_basis
+        return flat if native.usable(x, flat.vectors, flat.mass) else self.padded_basis
 
     @property
     def random_walk(self) -> Tensor:
@@ -208,7 +249,7 @@ class GraphOperators:
 
         M⁻¹L = I − P in every case, since an isolated node has λ = 0.
         """
-        return self._once("random_walk", self._random_walk)
+        return self.once("random_walk", self._random_walk)
 
     def _random_walk(self) -> Tensor:
         return csr_matrix(self.target, self.source, self.weight / self.mass[self.target], self.mass)
@@ -239,14 +280,17 @@ class GraphOperators:
             ``node`` [R]: the node of each row; ``row`` [X], ``edge`` [X] and ``value`` [X]: the
             entries F̂ of the rows. All empty where every direction is unique.
         """
-        return self._once("other_directions", self._other_directions)
+        return self.once("other_directions", self._other_directions)
 
     def _other_directions(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         self.need_field()
         assert self.field_directions is not None
         assert self.field_others is not None
-        extra = (self.field_directions - 1).clamp_min(0)
         total = self.field_others.numel()
+        if total == 0:
+            none = self.source[:0]
+            return none, none, none, self.field_others
+        extra = (self.field_directions - 1).clamp_min(0)
         edge = torch.arange(self.num_edges, device=self.device)
         edge = edge.repeat_interleave(extra, output_size=total)
         # One row for each (node, direction): numbered by node, then direction.
@@ -353,35 +397,29 @@ class GraphOperators:
         )
 
     @property
-    def _spans(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Where the flat arrays of every graph begin and how long they are, level by level [B]."""
-        return self._once("spans", self._make_spans)
+    def _spans(self) -> tuple[tuple[str, ...], Tensor, Tensor]:
+        """Levels, where the flat arrays of every graph begin, and how long they are [levels, B]."""
+        return self.once("spans", self._make_spans)
 
-    def _make_spans(self) -> dict[str, tuple[Tensor, Tensor]]:
+    def _make_spans(self) -> tuple[tuple[str, ...], Tensor, Tensor]:
+        if bool((self.batch.diff() < 0).any()):
+            raise ValueError("arranged operators are not cut again: select first, then arrange")
         edge_graph = self.batch[self.target]
         unit_graph = self.batch[self.members[starts(self.component_sizes)]]
-        one = torch.ones_like(unit_graph)
         per = {"node": self.graph_sizes, "edge": self._per_graph(edge_graph, None)}
-        per["unit"] = self._per_graph(unit_graph, one)
+        per["unit"] = self._per_graph(unit_graph, None)
         if self.basis_counts is not None:
             per["value"] = self._per_graph(unit_graph, self.basis_counts)
             per["vector"] = self._per_graph(unit_graph, self.basis_counts * self.component_sizes)
         if self.field_directions is not None:
             extra = (self.field_directions - 1).clamp_min(0)
             per["other"] = self._per_graph(edge_graph, extra)
-        return {level: (starts(count), count) for level, count in per.items()}
+        counts = torch.stack(list(per.values()))
+        return tuple(per), counts.cumsum(1) - counts, counts
 
     def _per_graph(self, graph: Tensor, amount: Tensor | None) -> Tensor:
         amount = torch.ones_like(graph) if amount is None else amount
         return torch.zeros_like(self.graph_sizes).index_add_(0, graph, amount)
-
-    def flat_index(self, graphs: Tensor, level: str) -> Tensor:
-        """Where the nodes or edges ("node", "edge") of the chosen graphs stand, in their order."""
-        first, count = self._spans[level]
-        count = count[graphs]
-        total = int(count.sum())
-        shift = (first[graphs] - starts(count)).repeat_interleave(count, output_size=total)
-        return torch.arange(total, device=self.device) + shift
 
     def select(self, graphs: Tensor) -> GraphOperators:
         """The operators of some graphs [b] (int64 numbers), in the order given.
@@ -392,32 +430,41 @@ class GraphOperators:
         >>> two.select(torch.tensor([1])).source
         tensor([1, 0])
         """
+        return self.pick(graphs)[0]
+
+    def pick(self, graphs: Tensor) -> tuple[GraphOperators, Tensor, Tensor]:
+        """The operators of some graphs, and where their nodes and edges stand in these."""
         if graphs.numel() == 0:
             raise ValueError("an empty batch: no graphs were chosen")
-        at = {level: self.flat_index(graphs, level) for level in self._spans}
-        sizes, edges = self._spans["node"], self._spans["edge"]
-        nodes_each, edges_each = sizes[1][graphs], edges[1][graphs]
-        node_shift = starts(nodes_each) - sizes[0][graphs]
-        edge_shift = (starts(edges_each) - edges[0][graphs]).repeat_interleave(edges_each)
-        numbers = torch.arange(graphs.numel(), device=self.device)
-        by_edge = node_shift.repeat_interleave(edges_each)
-        count = int(edges_each.sum())
+        levels, first, count = self._spans
+        count = count[:, graphs]
+        shifts = first[:, graphs] - count.cumsum(1) + count
+        totals = count.sum(1).tolist()
+        numbers = torch.arange(max(totals), device=self.device)
+        # How far each entry of a level moves; where it stood is its new number plus that.
+        moved = {
+            level: shift.repeat_interleave(each, output_size=total)
+            for level, shift, each, total in zip(levels, shifts, count, totals, strict=True)
+        }
+        at = {level: by + numbers[: by.numel()] for level, by in moved.items()}
+        nodes, edges = at["node"], at["edge"]
+        by_edge = shifts[0].repeat_interleave(count[1], output_size=edges.numel())
 
         def take(values: Tensor | None, level: str) -> Tensor | None:
             return None if values is None else values[at[level]]
 
-        return GraphOperators(
-            batch=numbers.repeat_interleave(nodes_each),
+        chosen = GraphOperators(
+            batch=numbers[: graphs.numel()].repeat_interleave(count[0], output_size=nodes.numel()),
             num_graphs=graphs.numel(),
-            mass=self.mass[at["node"]],
-            source=self.source[at["edge"]] + by_edge,
-            target=self.target[at["edge"]] + by_edge,
-            weight=self.weight[at["edge"]],
-            reverse=self.reverse[at["edge"]] + edge_shift,
+            mass=self.mass[nodes],
+            source=self.source[edges] - by_edge,
+            target=self.target[edges] - by_edge,
+            weight=self.weight[edges],
+            reverse=self.reverse[edges] - moved["edge"],
             # Features of edges are taken along in the operators' own order.
-            edge_position=torch.arange(count, device=self.device),
-            num_given_edges=count,
-            members=self.members[at["node"]] + node_shift.repeat_interleave(nodes_each),
+            edge_position=numbers[: edges.numel()],
+            num_given_edges=edges.numel(),
+            members=self.members[nodes] - moved["node"],
             component_sizes=self.component_sizes[at["unit"]],
             eigenvalues=take(self.eigenvalues, "value"),
             eigenvectors=take(self.eigenvectors, "vector"),
@@ -428,6 +475,8 @@ class GraphOperators:
             field_others=take(self.field_others, "other"),
             residual=None if self.residual is None else self.residual[graphs],
         )
+        chosen._cache["graph_sizes"] = count[0]
+        return chosen, nodes, edges
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles carry: not the layouts, which are worked out anew."""
@@ -442,7 +491,8 @@ class GraphOperators:
             f"{'directions' if self.has_directions else 'no directions'})"
         )
 
-    def _once(self, name: str, make: Callable[[], _T]) -> _T:
+    def once(self, name: str, make: Callable[[], _T]) -> _T:
+        """What is made of these operators on first use and kept with them."""
         if name not in self._cache:
             if torch.compiler.is_compiling():
                 make = torch.compiler.disable(make)

@@ -8,19 +8,38 @@ slot is a prefix of the nodes: no padding, no mask).
 
 from __future__ import annotations
 
+import ctypes
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from gad import native
 from gad.operators.eigenbasis import starts
 
 # Bucket bounds grow by this factor, so padding wastes little and buckets are few.
 _GROWTH = 1.26
 # Entries in one bucket's padded basis; larger buckets are cut.
 _BUCKET = 1 << 26
+
+
+class Basis(Protocol):
+    """Eigenbases laid out for multiplication."""
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        """λ in the order of the responses [ΣK]."""
+        ...
+
+    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
+        """Φ (R ⊙ ΦᵀM x) and the coefficients ΦᵀM x [ΣK, C], or the adjoint: MΦ (R ⊙ Φᵀ x), Φᵀ x.
+
+        x [N, C], R [ΣK, C].
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -39,13 +58,40 @@ class Bucket:
 class PaddedBasis:
     """All buckets of a batch.
 
-    ``nodes`` [Σ U·n] lists the nodes of the buckets, one after the other (padding repeats a node:
-    its rows of Φ are 0); ``position`` [N] finds a node in that list.
+    ``eigenvalues`` [Σ U·K] and ``nodes`` [Σ U·n] list those of the buckets, one after the other
+    (padding repeats a node: its rows of Φ are 0); ``position`` [N] finds a node in that list.
     """
 
     buckets: tuple[Bucket, ...]
+    eigenvalues: Tensor
     nodes: Tensor
     position: Tensor
+
+    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
+        """As :meth:`Basis.filter`: one batched product for each bucket and side."""
+        gathered = x.index_select(0, self.nodes)
+        joined, coefficients = torch.empty_like(gathered), torch.empty_like(response)
+        node = pair = 0
+        for bucket in self.buckets:
+            left, right = bucket.analysis.to(x.dtype), bucket.synthesis.to(x.dtype)
+            left, right = (right, left) if adjoint else (left, right)
+            units, count, size = left.shape
+            nodes, pairs = slice(node, node + units * size), slice(pair, pair + units * count)
+            node, pair = nodes.stop, pairs.stop
+            coefficient = coefficients[pairs].view(units, count, -1)
+            torch.bmm(left, gathered[nodes].view(units, size, -1), out=coefficient)
+            filtered = response[pairs].view_as(coefficient) * coefficient
+            torch.bmm(right.transpose(1, 2), filtered, out=joined[nodes].view(units, size, -1))
+        return joined.index_select(0, self.position), coefficients
+
+
+class _FlatBasis(ctypes.Structure):
+    """``Basis`` in products.c."""
+
+    _fields_ = (
+        ("units", ctypes.c_int64), ("size", ctypes.c_void_p), ("count", ctypes.c_void_p),
+        ("members", ctypes.c_void_p), ("mass", ctypes.c_void_p), ("vectors", ctypes.c_void_p),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -58,6 +104,23 @@ class FlatBasis:
     mass: Tensor
     values: Tensor
     vectors: Tensor
+
+    @property
+    def eigenvalues(self) -> Tensor:
+        """λ [ΣK]."""
+        return self.values
+
+    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
+        """As :meth:`Basis.filter`, by the compiled kernel: nothing is padded."""
+        x, response = x.contiguous(), response.contiguous()
+        y, coefficients = torch.empty_like(x), torch.empty_like(response)
+        struct = _FlatBasis(
+            self.sizes.numel(),
+            *(t.data_ptr() for t in (self.sizes, self.counts, self.members, self.mass)),
+            self.vectors.data_ptr(),
+        )
+        native.call("filter", struct, x.shape[1], x, response, coefficients, y, int(adjoint))
+        return y, coefficients
 
     def pad(self) -> PaddedBasis:
         """Lay the eigenbases out in buckets of similar size."""
@@ -78,7 +141,8 @@ class FlatBasis:
                 offset += nodes.numel()
                 buckets.append(bucket)
                 listed.append(nodes.flatten())
-        return PaddedBasis(tuple(buckets), torch.cat(listed), position)
+        eigenvalues = torch.cat([b.eigenvalues.flatten() for b in buckets])
+        return PaddedBasis(tuple(buckets), eigenvalues, torch.cat(listed), position)
 
     def _bucket(
         self, units: Tensor, member: Tensor, value: Tensor, vector: Tensor

@@ -19,6 +19,10 @@ class Scheme(ABC):
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """r_t(λ), broadcast over ``eigenvalues`` and ``times``."""
 
+    @abstractmethod
+    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
+        """∂r/∂t, from λ and r_t(λ)."""
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -34,6 +38,10 @@ class Heat(Scheme):
         """exp(−tλ)."""
         return torch.exp(-times * eigenvalues)
 
+    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
+        """−λ r."""
+        return -eigenvalues * response
+
 
 class ImplicitStep(Scheme):
     """One implicit Euler step, r_t(λ) = 1 / (1 + tλ): exactly (M + tL)⁻¹ M x.
@@ -45,6 +53,10 @@ class ImplicitStep(Scheme):
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """1 / (1 + tλ)."""
         return 1 / (1 + times * eigenvalues)
+
+    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
+        """−λ r²."""
+        return -eigenvalues * response.square()
 
 
 HEAT = Heat()

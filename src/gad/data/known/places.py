@@ -1,10 +1,13 @@
-"""Where data sets are looked for, and where downloads are kept."""
+"""Where data sets are looked for."""
 
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+
+from gad.folders import cache_folder
+
+__all__ = ["cache_folder", "data_folder"]
 
 
 def data_folder() -> Path | None:
@@ -16,17 +19,3 @@ def data_folder() -> Path | None:
     if not folder.is_dir():
         raise FileNotFoundError(f"GAD_DATA={value} is not a folder; correct it, or unset it")
     return folder
-
-
-def cache_folder() -> Path:
-    """``GAD_CACHE``, or ``gad`` in the platform's cache folder; it need not exist yet."""
-    value = os.environ.get("GAD_CACHE")
-    if value:
-        return Path(value).expanduser()
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local"
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "gad"

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gad.operators.graph_operators import GraphOperators
-from gad.operators.layouts import PaddedBasis
+from gad.operators.layouts import Basis
 from gad.operators.schemes import Scheme
 from gad.operators.solvers.base import check_signal
 
@@ -22,20 +22,16 @@ class Eigenbasis:
         """``Φ r_t(Λ) Φᵀ M x``."""
         operators.need_basis()
         check_signal(operators, x, times)
-        basis = operators.padded_basis
         times = times.to(x.dtype)
-        responses = [
-            scheme.response(b.eigenvalues.to(x.dtype)[:, :, None], times) for b in basis.buckets
-        ]
-        result: Tensor = _SpectralProduct.apply(x.t(), basis, *responses)  # type: ignore[no-untyped-call]
-        return result.t()
+        result: Tensor = _SpectralProduct.apply(x, times, operators.basis_for(x), scheme)  # type: ignore[no-untyped-call]
+        return result
 
     def __repr__(self) -> str:
         return "Eigenbasis()"
 
 
 class _SpectralProduct(torch.autograd.Function):
-    """Y = Φ (R ⊙ ΦᵀM X) for X [C, N] and responses R [U, K, C] of each bucket.
+    """Y = Φ (R ⊙ ΦᵀM X) for X [N, C] and the responses R = r_t(λ) [ΣK, C].
 
     The operator is self-adjoint under the mass: the gradient to X is the same product with ΦᵀM and
     Φᵀ exchanged, and that to R is the product of the two sides' coefficients. Nothing is padded,
@@ -43,44 +39,21 @@ class _SpectralProduct(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, basis: PaddedBasis, *responses: Tensor) -> Tensor:
-        sides = [(b.analysis, b.synthesis) for b in basis.buckets]
-        y, coefficients = _filter(x, basis, sides, responses)
-        ctx.basis = basis
-        ctx.save_for_backward(*responses, *coefficients)
+    def forward(ctx: Any, x: Tensor, times: Tensor, basis: Basis, scheme: Scheme) -> Tensor:
+        response = scheme.response(basis.eigenvalues.to(x.dtype)[:, None], times)
+        y, coefficients = basis.filter(x, response, adjoint=False)
+        ctx.basis, ctx.scheme = basis, scheme
+        ctx.save_for_backward(response, coefficients)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        count = len(ctx.basis.buckets)
-        responses, coefficients = ctx.saved_tensors[:count], ctx.saved_tensors[count:]
-        sides = [(b.synthesis, b.analysis) for b in ctx.basis.buckets]
-        grad_x, grad_coefficients = _filter(grad, ctx.basis, sides, responses)
-        grad_r = [a * b for a, b in zip(coefficients, grad_coefficients, strict=True)]
-        return grad_x, None, *grad_r
-
-
-def _filter(
-    x: Tensor,
-    basis: PaddedBasis,
-    sides: list[tuple[Tensor, Tensor]],
-    responses: tuple[Tensor, ...],
-) -> tuple[Tensor, list[Tensor]]:
-    """rightᵀ (R ⊙ left x) in every bucket, and the coefficients left x [U, K, C]."""
-    x = x.contiguous()
-    channels = x.shape[0]
-    gathered = x.index_select(1, basis.nodes)
-    joined = torch.empty_like(gathered)
-    coefficients = []
-    first = 0
-    for (left, right), response in zip(sides, responses, strict=True):
-        units, _, size = left.shape
-        span = slice(first, first + units * size)
-        padded = gathered[:, span].view(channels, units, size).permute(1, 2, 0)
-        coefficient = torch.bmm(left.to(x.dtype), padded)
-        into = joined[:, span].view(channels, units, size).transpose(0, 1)
-        torch.bmm((response * coefficient).transpose(1, 2), right.to(x.dtype), out=into)
-        coefficients.append(coefficient)
-        first += units * size
-    return joined.index_select(1, basis.position), coefficients
+        response, coefficients = ctx.saved_tensors
+        grad_x, along = ctx.basis.filter(grad, response, adjoint=True)
+        grad_times = None
+        if ctx.needs_input_grad[1]:
+            along *= coefficients
+            along *= ctx.scheme.slope(ctx.basis.eigenvalues.to(along.dtype)[:, None], response)
+            grad_times = along.sum(0)
+        return grad_x, grad_times, None, None

@@ -1,0 +1,265 @@
+/* Reductions over neighbourhoods: all aggregates of one channel while its messages are in cache.
+
+   The same mathematics as the plain twin in neighbourhood.py, in the same layout: column-major
+   [C, .], nodes by decreasing degree, edges slot by slot. Slot s holds the s-th message of the
+   first count[s] nodes, so every loop below runs over consecutive numbers. Messages are
+   m_ij = q_i + p_j + e_ij; what depends on i alone (q_i) is added to the results, not to m.
+   Channels are independent: each is one iteration of a parallel loop. */
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { MEAN, MAX, MIN, SUM, STD, AV, DX };
+
+typedef struct {
+    int64_t nodes, edges, slots;         /* N, E, the largest degree */
+    const int64_t *count;                /* [slots] */
+    const int32_t *source, *reverse;     /* [E] who sends; where the edge's reverse stands */
+    const float *degree;                 /* [N] */
+    const float *first, *norm;           /* [E] the field and its length, or NULL */
+    const float *first_sum, *norm_sum;   /* [N] their sums into each node */
+    int64_t rows, entries;               /* directions after the first: R rows, X entries */
+    const int64_t *node, *row, *edge;    /* [R], [X], [X] */
+    const float *value, *row_sum;        /* [X], [R] */
+} Graphs;
+
+typedef struct {
+    int64_t channels, width, aggregators; /* C, channels of a tower, A */
+    const int64_t *names;                 /* [A] */
+    int64_t tower;                        /* from one tower's p or q to the next one's */
+    const float *p, *q, *e, *z;           /* [C, N], [C, N], [C, E] or NULL, [C, N] or NULL */
+} Messages;
+
+/* where channel c of p or q stands */
+static int64_t at(const Graphs *g, const Messages *f, int64_t c)
+{
+    return c / f->width * f->tower + c % f->width * g->nodes;
+}
+
+/* where aggregate i of channel c stands in [T, A, C/T, N] */
+static int64_t result(const Graphs *g, const Messages *f, int64_t c, int64_t i)
+{
+    return ((c / f->width * f->aggregators + i) * f->width + c % f->width) * g->nodes;
+}
+
+/* For every slot: k runs over its nodes, j over its edges. */
+#define EACH_SLOT(g) for (int64_t s = 0, a = 0; s < (g)->slots; a += (g)->count[s++])
+#define EACH_NODE(n) for (int64_t k = 0, j = a; k < (n); k++, j++)
+
+static int64_t reached(const Graphs *g) { return g->slots ? g->count[0] : 0; }
+
+static float larger(float a, float b) { return (b > a) | (b != b) ? b : a; }
+static float smaller(float a, float b) { return (b < a) | (b != b) ? b : a; }
+
+/* m_j = p_source(j) + e_j */
+static void gather(const Graphs *g, const float *p, const float *e, float *m)
+{
+    if (e)
+        for (int64_t j = 0; j < g->edges; j++) m[j] = p[g->source[j]] + e[j];
+    else
+        for (int64_t j = 0; j < g->edges; j++) m[j] = p[g->source[j]];
+}
+
+/* out_k = sum of m, or of w m */
+static void sum(const Graphs *g, const float *restrict m, const float *restrict w,
+                float *restrict out)
+{
+    for (int64_t k = 0; k < reached(g); k++) out[k] = 0;
+    EACH_SLOT(g) {
+        if (w) EACH_NODE(g->count[s]) out[k] += w[j] * m[j];
+        else EACH_NODE(g->count[s]) out[k] += m[j];
+    }
+}
+
+/* out_k = sum of w (m - c_k): the difference first, so that equal messages give 0, not rounding */
+static void derive(const Graphs *g, const float *restrict m, const float *restrict c,
+                   float *restrict out)
+{
+    const float *restrict w = g->first;
+    for (int64_t k = 0; k < reached(g); k++) out[k] = 0;
+    EACH_SLOT(g) EACH_NODE(g->count[s]) out[k] += w[j] * (m[j] - c[k]);
+}
+
+/* the derivatives along the directions after the first [R] */
+static void derive_others(const Graphs *g, const float *m, const float *c, float *others)
+{
+    for (int64_t r = 0; r < g->rows; r++) others[r] = 0;
+    for (int64_t x = 0; x < g->entries; x++) {
+        int64_t r = g->row[x];
+        others[r] += g->value[x] * (m[g->edge[x]] - c[g->node[r]]);
+    }
+}
+
+static void extreme(const Graphs *g, int64_t name, const float *restrict m, float *restrict out)
+{
+    for (int64_t k = 0; k < reached(g); k++) out[k] = m[k];
+    EACH_SLOT(g) {
+        if (name == MAX) EACH_NODE(g->count[s]) out[k] = larger(out[k], m[j]);
+        else EACH_NODE(g->count[s]) out[k] = smaller(out[k], m[j]);
+    }
+}
+
+/* centred_j = m_j minus the mean, by way of the first message; out_k = the standard deviation */
+static void deviate(const Graphs *g, const float *restrict m, float *restrict centred,
+                    float *restrict out)
+{
+    int64_t n = reached(g);
+    EACH_SLOT(g) EACH_NODE(g->count[s]) centred[j] = m[j] - m[k];
+    sum(g, centred, NULL, out);
+    for (int64_t k = 0; k < n; k++) out[k] /= g->degree[k];
+    EACH_SLOT(g) EACH_NODE(g->count[s]) centred[j] -= out[k];
+    for (int64_t k = 0; k < n; k++) out[k] = 0;
+    EACH_SLOT(g) EACH_NODE(g->count[s]) out[k] += centred[j] * centred[j];
+    for (int64_t k = 0; k < n; k++) out[k] = sqrtf(out[k] / g->degree[k]);
+}
+
+/* what dx subtracts, with q_i left out as in m: p_i, or z_i - q_i */
+static const float *centre(const Graphs *g, const Messages *f, int64_t c, float *own)
+{
+    const float *q = f->q + at(g, f, c), *z = f->z + c * g->nodes;
+    if (!f->z) return f->p + at(g, f, c);
+    for (int64_t k = 0; k < g->nodes; k++) own[k] = z[k] - q[k];
+    return own;
+}
+
+/* out [T, A, C/T, N] */
+void reduce_forward(const Graphs *g, const Messages *f, float *out)
+{
+    const int64_t N = g->nodes, n = reached(g);
+#pragma omp parallel
+    {
+        float *m = malloc(sizeof(float) * (2 * g->edges + N + g->rows + 1));
+        float *centred = m + g->edges, *own = centred + g->edges, *others = own + N;
+#pragma omp for schedule(static)
+        for (int64_t c = 0; c < f->channels; c++) {
+            const float *q = f->q + at(g, f, c);
+            const float *d = g->degree;
+            gather(g, f->p + at(g, f, c), f->e ? f->e + c * g->edges : NULL, m);
+            for (int64_t i = 0; i < f->aggregators; i++) {
+                float *y = out + result(g, f, c, i);
+                switch (f->names[i]) {
+                case MEAN:
+                    sum(g, m, NULL, y);
+                    for (int64_t k = 0; k < n; k++) y[k] = q[k] + y[k] / d[k];
+                    break;
+                case SUM:
+                    sum(g, m, NULL, y);
+                    for (int64_t k = 0; k < n; k++) y[k] += q[k] * d[k];
+                    break;
+                case MAX:
+                case MIN:
+                    extreme(g, f->names[i], m, y);
+                    for (int64_t k = 0; k < n; k++) y[k] += q[k];
+                    break;
+                case STD:
+                    deviate(g, m, centred, y);
+                    break;
+                case AV:
+                    sum(g, m, g->norm, y);
+                    for (int64_t k = 0; k < n; k++) y[k] += q[k] * g->norm_sum[k];
+                    break;
+                case DX: {
+                    const float *from = centre(g, f, c, own);
+                    derive(g, m, from, y);
+                    derive_others(g, m, from, others);
+                    for (int64_t k = 0; k < n; k++) y[k] = fabsf(y[k]);
+                    for (int64_t r = 0; r < g->rows; r++)
+                        y[g->node[r]] = hypotf(y[g->node[r]], others[r]);
+                }
+                }
+                for (int64_t k = n; k < N; k++) y[k] = 0;
+            }
+        }
+        free(m);
+    }
+}
+
+/* equal best messages share the gradient evenly */
+static void share(const Graphs *g, const float *restrict m, const float *restrict best,
+                  const float *restrict gy, float *restrict each, float *restrict gm)
+{
+    for (int64_t k = 0; k < reached(g); k++) each[k] = 0;
+    EACH_SLOT(g) EACH_NODE(g->count[s]) each[k] += m[j] == best[k] ? 1.0f : 0.0f;
+    for (int64_t k = 0; k < reached(g); k++) each[k] = gy[k] / each[k];
+    EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += m[j] == best[k] ? each[k] : 0.0f;
+}
+
+/* grad [T, A, C/T, N] -> gradients of p, q, of e [C, E] or NULL, of z [C, N] or NULL */
+void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
+                     float *grad_p, float *grad_q, float *grad_e, float *grad_z)
+{
+    const int64_t N = g->nodes, E = g->edges, n = reached(g);
+#pragma omp parallel
+    {
+        float *m = malloc(sizeof(float) * (3 * E + 4 * N + g->rows + 1));
+        float *centred = m + E, *scratch = centred + E, *best = scratch + E, *each = best + N;
+        float *flat = each + N, *own = flat + N, *others = own + N;
+#pragma omp for schedule(static)
+        for (int64_t c = 0; c < f->channels; c++) {
+            float *gm = grad_e ? grad_e + c * E : scratch;
+            float *gp = grad_p + at(g, f, c), *gq = grad_q + at(g, f, c);
+            const float *d = g->degree;
+            const float *from = centre(g, f, c, own);
+            float *gc = f->z ? grad_z + c * N : gp;
+            gather(g, f->p + at(g, f, c), f->e ? f->e + c * E : NULL, m);
+            for (int64_t k = 0; k < N; k++) gq[k] = gp[k] = flat[k] = 0;
+            if (f->z) for (int64_t k = 0; k < N; k++) gc[k] = 0;
+            /* What is the same for all messages of a node comes first and is written, not added. */
+            for (int64_t i = 0; i < f->aggregators; i++) {
+                const float *gy = grad + result(g, f, c, i);
+                if (f->names[i] == MEAN)
+                    for (int64_t k = 0; k < n; k++) { gq[k] += gy[k]; flat[k] += gy[k] / d[k]; }
+                if (f->names[i] == SUM)
+                    for (int64_t k = 0; k < n; k++) { gq[k] += gy[k] * d[k]; flat[k] += gy[k]; }
+            }
+            EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] = flat[k];
+            for (int64_t i = 0; i < f->aggregators; i++) {
+                const float *restrict gy = grad + result(g, f, c, i);
+                switch (f->names[i]) {
+                case MAX:
+                case MIN:
+                    extreme(g, f->names[i], m, best);
+                    share(g, m, best, gy, each, gm);
+                    for (int64_t k = 0; k < n; k++) gq[k] += gy[k];
+                    break;
+                case STD:
+                    deviate(g, m, centred, best);
+                    for (int64_t k = 0; k < n; k++)
+                        each[k] = best[k] > 0 ? gy[k] / (best[k] * d[k]) : 0.0f;
+                    EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += centred[j] * each[k];
+                    break;
+                case AV:
+                    EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += g->norm[j] * gy[k];
+                    for (int64_t k = 0; k < n; k++) gq[k] += gy[k] * g->norm_sum[k];
+                    break;
+                case DX:
+                    derive(g, m, from, best);
+                    derive_others(g, m, from, others);
+                    for (int64_t k = 0; k < n; k++)
+                        each[k] = best[k] > 0 ? gy[k] : best[k] < 0 ? -gy[k] : best[k] * gy[k];
+                    /* Where there are more directions: the gradient of a length, 0 at 0. */
+                    for (int64_t r = 0; r < g->rows; r++)
+                        flat[g->node[r]] = best[g->node[r]] * best[g->node[r]];
+                    for (int64_t r = 0; r < g->rows; r++)
+                        flat[g->node[r]] += others[r] * others[r];
+                    for (int64_t r = 0; r < g->rows; r++) {
+                        int64_t k = g->node[r];
+                        float part = flat[k] > 0 ? gy[k] / sqrtf(flat[k]) : 0.0f;
+                        each[k] = part * best[k];
+                        others[r] *= part;
+                        gc[k] -= others[r] * g->row_sum[r];
+                    }
+                    for (int64_t x = 0; x < g->entries; x++)
+                        gm[g->edge[x]] += others[g->row[x]] * g->value[x];
+                    EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += g->first[j] * each[k];
+                    for (int64_t k = 0; k < n; k++) gc[k] -= each[k] * g->first_sum[k];
+                }
+            }
+            /* What node k sent, it finds at the reverses of the edges it receives. */
+            EACH_SLOT(g) EACH_NODE(g->count[s]) gp[k] += gm[g->reverse[j]];
+            if (f->z) for (int64_t k = 0; k < N; k++) gq[k] -= gc[k];
+        }
+        free(m);
+    }
+}
