@@ -44,7 +44,11 @@ class Plan:
 
 
 class Entry(NamedTuple):
-    """A contender as it takes part in the rounds."""
+    """A contender as it takes part in the rounds.
+
+    ``compiled``: by ``torch.compile``, or, on our side, with the compiled kernels that are the
+    default; eager is PyTorch's own operations alone.
+    """
 
     who: str
     batch: int
@@ -52,9 +56,9 @@ class Entry(NamedTuple):
     compiled: bool = False
 
     @property
-    def rival(self) -> tuple[str, int]:
-        """Entries of the same contender and batch: the fastest of them counts."""
-        return self.who, self.batch
+    def rival(self) -> tuple[str, int, bool]:
+        """Entries that differ by their threads: the fastest of them counts."""
+        return self.who, self.batch, self.compiled
 
     def __str__(self) -> str:
         threads = f"{self.threads} thread{'s' if self.threads > 1 else ''}"
@@ -141,12 +145,13 @@ class Bench:
         return rate
 
     def entries(self, *contenders: str) -> list[Entry]:
-        """Every contender with every batch and number of threads."""
+        """Every contender with every batch and number of threads; ours with its kernels, too."""
         return [
-            Entry(who, batch, threads)
+            Entry(who, batch, threads, compiled)
             for batch in self.plan.batches
             for who in contenders
             for threads in self.plan.threads
+            for compiled in ((True, False) if module_of(who) == "speed_gad" else (False,))
         ]
 
     def compare(self, entries: Sequence[Entry], do: str) -> Rates:
@@ -186,7 +191,7 @@ class Bench:
         for entry, rates in found.items():
             outcome = self.tried.get(f"{entry}, {do}")
             if entry.compiled and outcome is not None:
-                eager = found[fastest(found, *entry.rival, eager=True)]
+                eager = found[fastest(found, entry.who, entry.batch, eager=True)]
                 outcome[f"gain at batch {entry.batch}"] = middle(rates) / middle(eager)
 
 
@@ -197,6 +202,6 @@ def module_of(who: str) -> str:
 
 def fastest(found: Rates, who: str, batch: int, *, eager: bool = False) -> Entry:
     """The entry that represents a contender."""
-    mine = [e for e in found if e.rival == (who, batch) and not (eager and e.compiled)]
+    mine = [e for e in found if e[:2] == (who, batch) and not (eager and e.compiled)]
     rounds = max(len(found[e]) for e in mine)  # one that dropped out does not come back
     return max((e for e in mine if len(found[e]) == rounds), key=lambda e: middle(found[e]))

@@ -40,7 +40,7 @@ def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[
             "compiled": {"ours": us.compiled, "theirs": them.compiled},
             "rounds": len(each),
         }
-        if any(e.compiled and e.who in (ours, theirs) for e in found):
+        if {ours, theirs} <= {e.who for e in found if not e.compiled}:
             eager = middle(found[fastest(found, ours, batch, eager=True)])
             entry["ratio_eager"] = eager / entry["theirs"]
             entry["theirs_eager"] = middle(found[fastest(found, theirs, batch, eager=True)])

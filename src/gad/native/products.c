@@ -127,11 +127,11 @@ void filter(const Basis *b, int64_t channels, const float *x, const float *respo
 
 /* ---------------------------------------------------------------- a weight for every degree
 
-   y += W_g x on the columns of group g: x [T, K, N], y [T, O, N], W [G, T, O, K]; group g has the
+   y += W_g x on the columns of group g: x [T, K, N], y [T, O, N], W [T, G, O, K]; group g has the
    columns begin[g] to begin[g + 1]. */
 
 typedef struct {
-    int64_t groups, towers, outputs, inputs, nodes; /* G, T, O, K, N */
+    int64_t towers, groups, outputs, inputs, nodes; /* T, G, O, K, N */
     const int64_t *begin;                           /* [G + 1] */
 } Groups;
 
@@ -167,7 +167,7 @@ void product_by_group(const Groups *g, const float *weights, const float *x, flo
 #pragma omp for collapse(2) schedule(dynamic, 1)
         for (int64_t t = 0; t < g->towers; t++)
             for (int64_t group = 0; group < g->groups; group++) {
-                const float *w = weights + (group * g->towers + t) * O * K;
+                const float *w = weights + (t * g->groups + group) * O * K;
                 for (int64_t a = g->begin[group]; a < g->begin[group + 1]; a += CHUNK) {
                     int64_t end = a + CHUNK < g->begin[group + 1] ? a + CHUNK : g->begin[group + 1];
                     columns(m, inner, w, down, right, x + t * inner * N, y + t * m * N, N, a, end,
@@ -185,7 +185,7 @@ void product_by_group_weights(const Groups *g, const float *grad, const float *x
 #pragma omp parallel for collapse(2) schedule(dynamic, 1)
     for (int64_t t = 0; t < g->towers; t++)
         for (int64_t group = 0; group < g->groups; group++) {
-            float *w = weights + (group * g->towers + t) * O * K;
+            float *w = weights + (t * g->groups + group) * O * K;
             const float *gy = grad + t * O * N, *xs = x + t * K * N;
             const int64_t begin = g->begin[group], end = g->begin[group + 1];
             memset(w, 0, (size_t)(O * K) * sizeof(float));

@@ -95,6 +95,7 @@ class DirectionalAggregation(nn.Module):
         )
         self.mix_bias = nn.Parameter(torch.empty(channels))
         self.register_buffer("delta", torch.tensor(float(delta)))
+        self._kept_scales: dict[tuple[Any, ...], Tensor] = {}
         bound = 1 / math.sqrt(2 * width + edge_channels)
         for weight in (self.target_weight, self.source_weight, self.edge_weight, self.bias):
             if weight is not None:
@@ -139,12 +140,13 @@ class DirectionalAggregation(nn.Module):
 
     def _filter_natively(self, h: Tensor, e: Tensor | None, operators: GraphOperators) -> Tensor:
         """The same by compiled kernels: h [N, C], nodes by rank → [T, C/T, N]."""
-        products = torch.cat([self.source_weight, self.target_weight, self.own_weight], dim=1)
-        bias, mix_bias = self.bias.view(self.towers, -1), self.mix_bias.view(self.towers, -1)
-        offsets = torch.cat([torch.zeros_like(bias), bias, mix_bias], dim=1)
-        mixes = self._mixes(len(operators.neighbours.counts))
+        weights = (
+            self.source_weight, self.target_weight, self.own_weight, self.bias, self.mix_bias,
+            self.mix_weight,
+        )  # fmt: skip
+        scales = self._scales_down_from(len(operators.neighbours.counts))
         node = self.dx_centre == "node"
-        return filters(h, e, products, offsets, mixes, operators, self.aggregators, node)
+        return filters(h, e, weights, scales, operators, self.aggregators, node)
 
     def _mix(self, aggregates: Tensor, degree: Tensor) -> Tensor:
         """Σ_s s(d) W_s a in every tower: [T, C/T, N].
@@ -168,10 +170,18 @@ class DirectionalAggregation(nn.Module):
 
     def _mixes(self, highest: int) -> Tensor:
         """Σ_s s(d) W_s for the degrees from the highest down to 0 [D + 1, T, C/T, A·C/T]."""
-        degrees = torch.arange(highest, -1, -1, device=self.delta.device)
-        scales = self._scales(degrees).to(self.mix_weight.dtype)
         weight = self.mix_weight.unflatten(1, (len(self.scalers), -1))
-        return torch.einsum("sd,tsok->dtok", scales, weight)
+        return torch.einsum("sd,tsok->dtok", self._scales_down_from(highest), weight)
+
+    def _scales_down_from(self, highest: int) -> Tensor:
+        """The scalers of the degrees from the highest down to 0 [S, D + 1], kept while δ stays."""
+        key = (highest, self.mix_weight.dtype, self.delta.device, self.delta._version)
+        if key not in self._kept_scales:
+            degrees = torch.arange(highest, -1, -1, device=self.delta.device)
+            with torch.inference_mode(False):
+                scales = self._scales(degrees).to(self.mix_weight.dtype)
+            self._kept_scales = {**self._kept_scales, key: scales}
+        return self._kept_scales[key]
 
     def _scales(self, degree: Tensor) -> Tensor:
         """The scalers of each degree [S, …]."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -85,23 +86,54 @@ class GADBlock(nn.Module):
     ) -> Tensor:
         """One block: x [N, C] → [N, C]."""
         h = x if self.diffusion is None else F.leaky_relu(self.diffusion(x, operators), _SLOPE)
-        f = self.filters(h, operators, edge_attr)
-        y = f if self.combine is None else _pair(self.combine, h, f)
+        f = self.normed_filters(h, operators, edge_attr)
+        across = self.across_towers
+        if self.combine is None:
+            y = F.leaky_relu(across(f), _SLOPE)
+        else:
+            y = _combine(h, f, across.weight, across.bias, self.combine.weight, self.combine.bias)
         y = F.dropout(y, self.dropout, self.training)
         return x + y if self.residual else y
 
-    def filters(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> Tensor:
-        """The anisotropic part: aggregation, norms, and the map across towers."""
+    def normed_filters(
+        self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None
+    ) -> Tensor:
+        """The anisotropic part: aggregation, then the norms."""
         f: Tensor = self.aggregation(h, operators, edge_attr)
         factor = operators.inverse_root_size.to(f.dtype) if self.graph_norm else None
         if self.norm is not None:
-            f = self.norm(f, factor)
-        elif factor is not None:
-            f = f * factor[:, None]
-        return F.leaky_relu(self.across_towers(f), _SLOPE)
+            return self.norm(f, factor)
+        return f if factor is None else f * factor[:, None]
 
 
-def _pair(linear: Linear, h: Tensor, f: Tensor) -> Tensor:
-    """linear([h, f]) without writing the concatenation down."""
-    of_h, of_f = linear.weight.chunk(2, dim=1)
-    return torch.addmm(torch.addmm(linear.bias, h, of_h.t()), f, of_f.t())
+def _combine(h: Tensor, f: Tensor, *weights: Tensor) -> Tensor:
+    """W [h, LeakyReLU(V f + a)] + b, weights V, a, W, b."""
+    result: Tensor = _Combine.apply(h, f, *weights)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Combine(torch.autograd.Function):
+    """The two linear maps at the end of a block, without their concatenation, as one step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, f: Tensor, V: Tensor, a: Tensor, W: Tensor, b: Tensor
+    ) -> Tensor:
+        of_h, of_f = W.chunk(2, dim=1)
+        across = F.leaky_relu_(torch.addmm(a[:, None], V, f.t()), _SLOPE)
+        ctx.save_for_backward(h, f, V, W, across)
+        return torch.addmm(b, h, of_h.t()).addmm_(across.t(), of_f.t())
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
+        h, f, V, W, across = ctx.saved_tensors
+        of_h, of_f = W.chunk(2, dim=1)
+        grad = grad.contiguous()
+        grad_h = grad @ of_h
+        grad_W = torch.cat([grad.t() @ h, grad.t() @ across.t()], dim=1)
+        # The sign of the activation is that of what it was made from.
+        grad_across = torch.mm(of_f.t(), grad.t())
+        grad_across = torch.ops.aten.leaky_relu_backward(grad_across, across, _SLOPE, True)
+        grad_f = torch.mm(V.t(), grad_across).t()
+        return grad_h, grad_f, grad_across @ f, grad_across.sum(1), grad_W, grad.sum(0)

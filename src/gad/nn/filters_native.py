@@ -8,6 +8,7 @@ are their gradients.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import Structure, c_int64, c_void_p
 from typing import Any
 
@@ -47,7 +48,7 @@ class _Groups(Structure):
     """``Groups`` in products.c."""
 
     _fields_ = (
-        *((name, c_int64) for name in ("groups", "towers", "outputs", "inputs", "nodes")),
+        *((name, c_int64) for name in ("towers", "groups", "outputs", "inputs", "nodes")),
         ("begin", c_void_p),
     )
 
@@ -84,9 +85,8 @@ class _Layout:
 def filters(
     h: Tensor,
     e: Tensor | None,
-    products: Tensor,
-    offsets: Tensor,
-    mixes: Tensor,
+    weights: Sequence[Tensor],
+    scales: Tensor,
     operators: GraphOperators,
     aggregators: tuple[str, ...],
     centre_is_node: bool,
@@ -96,16 +96,16 @@ def filters(
     Args:
         h: features [N, C].
         e: the edges' part of the messages [C, E] in jagged order, or None.
-        products: the weights of p, q and a node's own part [T, 3·C/T, C/T].
-        offsets: their biases [T, 3·C/T].
-        mixes: the weights of the aggregates at every degree, highest first [G, T, C/T, A·C/T].
+        weights: of p, of q and of a node's own part [T, C/T, C/T], the biases of q and of the
+            result [C], and the weights of the aggregates [T, S·C/T, A·C/T].
+        scales: the scalers of every degree, highest first [S, D + 1].
         operators: of the N nodes.
         aggregators: names.
         centre_is_node: whether dx subtracts h_i, and not m_ii.
     """
     layout = operators.once("native_layout", lambda: _Layout(operators))
     result: Tensor = _Filters.apply(  # type: ignore[no-untyped-call]
-        h, e, products, offsets, mixes, layout, aggregators, centre_is_node
+        h, e, *weights, scales, layout, aggregators, centre_is_node
     )
     return result
 
@@ -116,33 +116,41 @@ class _Filters(torch.autograd.Function):
         ctx: Any,
         h: Tensor,
         e: Tensor | None,
-        products: Tensor,
-        offsets: Tensor,
-        mixes: Tensor,
+        source: Tensor,
+        target: Tensor,
+        own: Tensor,
+        bias: Tensor,
+        mix_bias: Tensor,
+        mix: Tensor,
+        scales: Tensor,
         layout: _Layout,
         aggregators: tuple[str, ...],
         centre_is_node: bool,
     ) -> Tensor:
-        towers, _, width = products.shape
-        h, mixes = h.contiguous(), mixes.contiguous()
+        towers, width, _ = source.shape
+        h = h.contiguous()
         e = None if e is None else e.contiguous()
         z = h.t().contiguous() if centre_is_node else None
-        parts = torch.baddbmm(offsets[:, :, None], products, _by_tower(h, towers))
+        # Three products of a tower as one: p, q and a node's own part.
+        products = torch.cat([source, target, own], dim=1)
+        shifts = h.new_zeros(towers, 3, width)
+        torch.stack([bias.view(towers, -1), mix_bias.view(towers, -1)], dim=1, out=shifts[:, 1:])
+        parts = torch.baddbmm(shifts.view(towers, -1, 1), products, _by_tower(h, towers))
         names = (c_int64 * len(aggregators))(*map(_NAMES.index, aggregators))
         aggregates = h.new_empty(towers, len(aggregators) * width, h.shape[0])
-        messages = _messages(parts, e, z, names)
-        native.call("reduce_forward", layout.graphs, messages, aggregates)
+        native.call("reduce_forward", layout.graphs, _messages(parts, e, z, names), aggregates)
+        mixes = torch.matmul(scales.t(), mix.view(towers, scales.shape[0], -1))
         y = parts[:, 2 * width :].clone()
         groups = _groups(mixes, aggregates, layout)
         native.call("product_by_group", groups, mixes, aggregates, y, 0)
-        ctx.save_for_backward(h, e, z, products, mixes, parts, aggregates)
+        ctx.save_for_backward(h, e, z, products, mixes, scales, parts, aggregates)
         ctx.layout, ctx.names = layout, names
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, e, z, products, mixes, parts, aggregates = ctx.saved_tensors
+        h, e, z, products, mixes, scales, parts, aggregates = ctx.saved_tensors
         towers, _, width = products.shape
         grad = grad.contiguous()
         groups = _groups(mixes, aggregates, ctx.layout)
@@ -156,13 +164,16 @@ class _Filters(torch.autograd.Function):
             "reduce_backward", ctx.layout.graphs, _messages(parts, e, z, ctx.names),
             grad_aggregates, grads, grads[:, width:], grad_e, grad_z,
         )  # fmt: skip
-        grad_products = torch.bmm(grads, _by_tower(h, towers).transpose(1, 2))
+        by_tower = _by_tower(h, towers)
+        grad_products = torch.bmm(grads, by_tower.transpose(1, 2)).split(width, dim=1)
         grad_h = torch.bmm(products.transpose(1, 2), grads).flatten(0, 1)
         if grad_z is not None:
             grad_h += grad_z
+        _, grad_bias, grad_mix_bias = grads.sum(2).split(width, dim=1)
+        grad_mix = torch.matmul(scales, grad_mixes).view(towers, -1, aggregates.shape[1])
         return (
-            grad_h.t().contiguous(), grad_e, grad_products, grads.sum(2), grad_mixes,
-            None, None, None,
+            grad_h.t().contiguous(), grad_e, *grad_products, grad_bias.flatten(),
+            grad_mix_bias.flatten(), grad_mix, None, None, None, None,
         )  # fmt: skip
 
 
@@ -182,4 +193,6 @@ def _messages(parts: Tensor, e: Tensor | None, z: Tensor | None, names: Any) -> 
 
 
 def _groups(mixes: Tensor, aggregates: Tensor, layout: _Layout) -> _Groups:
-    return _Groups(*mixes.shape, aggregates.shape[2], layout.ends.data_ptr())
+    towers, inputs, nodes = aggregates.shape
+    groups = mixes.shape[1]
+    return _Groups(towers, groups, mixes.shape[2] // inputs, inputs, nodes, layout.ends.data_ptr())
