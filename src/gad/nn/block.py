@@ -102,8 +102,10 @@ class GADBlock(nn.Module):
         f: Tensor = self.aggregation(h, operators, edge_attr)
         factor = operators.inverse_root_size.to(f.dtype) if self.graph_norm else None
         if self.norm is not None:
-            return self.norm(f, factor)
-        return f if factor is None else f * factor[:, None]
+            f = self.norm(f, factor)
+        elif factor is not None:
+            f = f * factor[:, None]
+        return f
 
 
 def _combine(h: Tensor, f: Tensor, *weights: Tensor) -> Tensor:
