@@ -4,9 +4,17 @@ from __future__ import annotations
 
 import itertools
 import signal
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tests.cli.calls import TINY, call, done, rows_of, same_weights, stopped
+import pytest
+import torch
+
+from gad.training.reporter import Reporter
+from gad.training.run import train
+from tests.cli.calls import TINY, call, done, esol_rows, rows_of, same_weights, stopped
 
 
 def test_train_killed_and_resumed_gives_the_same_weights(table, tmp_path):
@@ -38,6 +46,65 @@ def test_train_killed_and_resumed_gives_the_same_weights(table, tmp_path):
 
     assert curve(cut) == curve(whole)
     assert not checkpoint.exists()
+
+
+def test_train_interrupted_leaves_a_checkpoint_of_that_moment(table, tmp_path):
+    """Ctrl-C: the batch ends, a checkpoint is written, the exit code is 130."""
+    options = ("train", table, *TINY, "--set", "epochs=30", "--set", "batch_size=8")
+    checkpoint = tmp_path / "member-0.ckpt"
+    before = -1
+
+    def a_while_after_the_first() -> bool:
+        nonlocal before
+        if not checkpoint.exists():
+            return False
+        before = steps_of(checkpoint)
+        time.sleep(0.2)
+        return True
+
+    code, err = stopped(
+        signal.SIGINT, a_while_after_the_first, *options, "--out", tmp_path,
+        GAD_CHECKPOINT_SECONDS="1",
+    )  # fmt: skip
+    assert code == 130
+    assert "continue with --resume" in err
+    assert "Traceback" not in err
+    assert steps_of(checkpoint) > before > 0
+    done(*options, "--out", tmp_path, "--resume")
+    assert [int(float(row["epoch"])) for row in rows_of(tmp_path / "log.csv")] == list(range(30))
+
+
+def steps_of(checkpoint: Path) -> int:
+    return int(torch.load(checkpoint, weights_only=False)["global_step"])
+
+
+class Impatient(Reporter):
+    """Presses Ctrl-C after so many epochs."""
+
+    def __init__(self, epochs: int) -> None:
+        self.epochs = epochs
+
+    def epoch(self, name: str, row: Mapping[str, float], epochs: int) -> None:
+        del name, epochs
+        if row["epoch"] + 1 == self.epochs:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("epochs", [2, 4])
+def test_training_interrupted_in_python_goes_on_to_the_same_weights(tmp_path, epochs):
+    data = list(zip(*[(row["smiles"], row["logS"]) for row in esol_rows(60)], strict=True))
+    settings = {"width": 20, "layers": 2, "epochs": 4, "dropout": 0.1}
+
+    def run(folder: str, **options: Any) -> Path:
+        out = tmp_path / folder
+        train(tuple(data), settings=settings, out=out, baselines=False, **options)
+        return out / "model.gad"
+
+    with pytest.raises(KeyboardInterrupt):
+        run("cut", reporter=Impatient(epochs))
+    assert (tmp_path / "cut" / "member-0.ckpt").exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert same_weights(run("cut", resume=True), run("whole"))
 
 
 def test_a_run_is_resumed_only_as_it_was_started(table, tmp_path):

@@ -9,6 +9,7 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -226,3 +227,16 @@ def test_tensorboard_is_an_extra(table, tmp_path):
     else:
         assert called.code == 0
         assert list((tmp_path / "run").glob("tensorboard/**/events*"))
+
+
+def test_two_processes_train_one_model(table, tmp_path):
+    """One of them speaks and writes."""
+    hardware = ("--accelerator", "cpu", "--devices", "2", "--strategy", "ddp")
+    called = shell("train", table, *TINY, *hardware, "--out", tmp_path / "run", "--json")
+    assert called.code == 0, called.err
+    assert called.err == ""
+    assert called.json["rows"]["used"] == 100
+    assert len(rows_of(tmp_path / "run" / "log.csv")) == 2
+    assert not list((tmp_path / "run").glob("*.ckpt"))
+    values = gad.load(tmp_path / "run" / "model.gad").predict(["CCO", "c1ccccc1"])
+    assert np.isfinite(values).all()

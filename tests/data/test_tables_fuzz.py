@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +13,8 @@ import pytest
 from gad.data.columns import choose_columns, numbers
 from gad.data.tables import TableError, open_table
 from tests.corrupt import corruptions
+
+SEEDS = range(max(3, 3 * int(os.environ.get("GAD_FUZZ_CASES", "0")) // 2000))
 
 MOL = (
     "ethanol\n  made\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n    0.0 0.0 0.0 C   0  0\nM  END\n"
@@ -46,7 +49,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize(("form", "data"), CASES, ids=[form for form, _ in CASES])
 def test_damage(tmp_path, form, data, seed):
     path = tmp_path / f"damaged.{form}"
@@ -65,7 +68,7 @@ def test_damage(tmp_path, form, data, seed):
     assert any(outcomes)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("form", ["csv.gz", "smi.gz", "sdf.gz"])
 def test_damage_inside_the_compression(tmp_path, form, seed):
     path = tmp_path / f"damaged.{form}"

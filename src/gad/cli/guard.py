@@ -57,9 +57,9 @@ def run(arguments: Sequence[str]) -> int:
             stack.enter_context(contextlib.redirect_stdout(sys.stderr))
         code, message, outcome = _call(arguments, debug)
     if message is not None:
-        if as_json:
+        if as_json and is_first():
             print_json({"error": message, "exit_code": code})
-        else:
+        elif is_first() or code != INTERRUPTED:
             print_error(message, label="" if code == INTERRUPTED else "error: ")
     elif outcome is not None and is_first():
         with contextlib.suppress(BrokenPipeError):

@@ -233,6 +233,8 @@ def train(
             logger=logger.value,
             reporter=reporter,
         )
+    if not done.summary:  # one of several processes, and not the one that writes and speaks
+        return Outcome({}, "")
     summary: dict[str, Any] = {**done.summary, "paths": _paths(done.directory)}
     rejected = summary["rows"]["rejected"]
     kept = {key: value for key, value in summary.items() if key not in _LONG}

@@ -11,12 +11,15 @@ import gc
 import logging
 import math
 import os
+import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import lightning as L
@@ -204,6 +207,10 @@ def _rate(recipe: Recipe, steps: int) -> Callable[[int], float]:
     return share
 
 
+class _Leave(Exception):  # noqa: N818
+    """Training ends here because it was interrupted; the checkpoint is written."""
+
+
 class _Keeper(Callback):
     """Keeps the curve and the best weights, stops the run, and writes checkpoints."""
 
@@ -215,7 +222,7 @@ class _Keeper(Callback):
         self.best: dict[str, Tensor] = {}
         self.best_loss, self.best_epoch = math.inf, -1
         self.seconds = 0.0
-        self.stopped = False
+        self.stopped = self.interrupted = False
         self._saved = self._clock = time.monotonic()
 
     def state_dict(self) -> dict[str, Any]:
@@ -242,8 +249,8 @@ class _Keeper(Callback):
     ) -> None:  # fmt: skip
         del pl_module, outputs, batch
         # After an epoch's last batch validation is due, and the epoch's end saves it all.
-        if batch_idx + 1 < trainer.num_training_batches and self._is_due(trainer):
-            self.save(trainer)
+        if batch_idx + 1 < trainer.num_training_batches:
+            self._save_if_due(trainer)
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, _Module)
@@ -272,22 +279,32 @@ class _Keeper(Callback):
             module.plateau.step(val)
         self.stopped = self._is_over(trainer)
         trainer.should_stop = self.stopped
-        if self._is_due(trainer) or self.stopped:
-            self.save(trainer)
         if self.report is not None:
             self.report(row)
+        self._save_if_due(trainer)
 
-    def _is_due(self, trainer: L.Trainer) -> bool:
-        """Whether it is time for a checkpoint; several processes go by the first one's clock."""
-        due = time.monotonic() - self._saved >= CHECKPOINT_SECONDS
-        return bool(trainer.strategy.broadcast(due)) if trainer.world_size > 1 else due
+    def _save_if_due(self, trainer: L.Trainer) -> None:
+        """Write a checkpoint when it is time, and leave if that is wanted.
+
+        Several processes go by the clock and the interruption of the first.
+        """
+        late = time.monotonic() - self._saved >= CHECKPOINT_SECONDS
+        due, leave = late or self.stopped, self.interrupted
+        if trainer.world_size > 1:
+            due, leave = trainer.strategy.broadcast((due, leave))
+        if due or leave:
+            self.save(trainer)
+        if leave:
+            raise _Leave
 
     def _is_over(self, trainer: L.Trainer) -> bool:
-        """Whether patience is exhausted or the plateau schedule has come to its end."""
+        """Whether epochs or patience are used up, or the plateau schedule is at its end."""
+        recipe, epoch = self.recipe, trainer.current_epoch
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
-        waited = trainer.current_epoch - self.best_epoch
-        return bool(self.recipe.patience and waited >= self.recipe.patience) or (
-            self.recipe.schedule == "plateau" and rate < self.recipe.minimum_rate
+        return (
+            epoch + 1 >= recipe.epochs
+            or bool(recipe.patience and epoch - self.best_epoch >= recipe.patience)
+            or (recipe.schedule == "plateau" and rate < recipe.minimum_rate)
         )
 
     def save(self, trainer: L.Trainer) -> None:
@@ -348,7 +365,7 @@ def fit(
         )
         known = checkpoint if resume and checkpoint is not None and checkpoint.exists() else None
         if known is None or not _was_over(known, keeper):
-            with _still_collector():
+            with _still_collector(), _after_the_batch(keeper):
                 trainer.fit(module, ckpt_path=known, weights_only=False)
     best = module.evaluated
     best.load_state_dict(keeper.best)
@@ -372,6 +389,30 @@ def _still_collector() -> Iterator[None]:
         yield
     finally:
         gc.unfreeze()
+
+
+@contextmanager
+def _after_the_batch(keeper: _Keeper) -> Iterator[None]:
+    """Let an interruption wait for the end of the batch and its checkpoint; a second does not."""
+    ours = threading.current_thread() is threading.main_thread()
+    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if keeper.interrupted:
+            signal.default_int_handler(number, frame)
+        keeper.interrupted = True
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    except _Leave:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if keeper.interrupted:  # too late for the last checkpoint, which there is anyway
+        raise KeyboardInterrupt
 
 
 @contextmanager
