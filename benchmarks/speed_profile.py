@@ -52,7 +52,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("_local_scalar_dense", "is_nonzero", "numpy_T", "unflatten", "unbind"),
     ),
 }
-PARTS = ("products", "gathers", "elementwise and reductions", "copies", "optimiser",
+PARTS = ("products", "compiled kernels", "gathers", "elementwise and reductions", "copies", "optimiser",
          "batching and layouts", "other")  # fmt: skip
 
 
@@ -62,6 +62,8 @@ def group_of(name: str) -> str:
     >>> group_of("aten::bmm"), group_of("aten::index_select"), group_of("aten::addcmul_")
     ('products', 'gathers', 'elementwise and reductions')
     """
+    if name.startswith("kernel "):
+        return "compiled kernels"
     if not name.startswith("aten::"):
         return "other"  # autograd's and Python's own work
     word = name.removeprefix("aten::").rstrip("_")
@@ -122,25 +124,31 @@ def ancestors(event: Any) -> list[str]:
 
 
 @contextmanager
-def layouts_marked() -> Iterator[None]:
-    """Mark what operators make on first use: it belongs to the batch, not to the model."""
+def marked() -> Iterator[None]:
+    """Mark compiled kernels, and what operators make on first use: that belongs to the batch."""
     from torch.profiler import record_function
 
+    from gad import native
     from gad.operators import GraphOperators
 
-    make = GraphOperators.once
+    make, call = GraphOperators.once, native.call
 
-    def marked(self: Any, name: str, how: Any) -> Any:
+    def kernel(name: str, *arguments: Any) -> None:
+        with record_function(f"kernel {name}"):
+            call(name, *arguments)
+
+    def layout(self: Any, name: str, how: Any) -> Any:
         if name in self._cache:
             return self._cache[name]
         with record_function("batching"):
             return make(self, name, how)
 
-    GraphOperators.once = marked  # type: ignore[assignment,method-assign]
+    GraphOperators.once = layout  # type: ignore[assignment,method-assign]
+    native.call = kernel
     try:
         yield
     finally:
-        GraphOperators.once = make  # type: ignore[method-assign]
+        GraphOperators.once, native.call = make, call  # type: ignore[method-assign]
 
 
 def profile_training(batch: int, repeats: int) -> dict[str, Any]:
@@ -159,7 +167,7 @@ def profile_training(batch: int, repeats: int) -> dict[str, Any]:
             labelled = work().data.batch(rows)
         step(model, descent, labelled)
 
-    with layouts_marked():
+    with marked():
         return {"batch": batch, **profiled(one, repeats)}
 
 
@@ -181,7 +189,7 @@ def profile_inference(batch: int, repeats: int) -> dict[str, Any]:
         with torch.no_grad():
             model(**molecules.inputs())
 
-    with layouts_marked():
+    with marked():
         return {"batch": batch, **profiled(one, repeats)}
 
 
