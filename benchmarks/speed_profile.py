@@ -52,8 +52,8 @@ GROUPS: dict[str, tuple[str, ...]] = {
         *("_local_scalar_dense", "is_nonzero", "numpy_T", "unflatten", "unbind"),
     ),
 }
-PARTS = ("products", "compiled kernels", "gathers", "elementwise and reductions", "copies", "optimiser",
-         "batching and layouts", "other")  # fmt: skip
+PARTS = ("products", "compiled kernels", "gathers", "elementwise and reductions", "copies",
+         "optimiser", "batching and layouts", "other")  # fmt: skip
 
 
 def group_of(name: str) -> str:
