@@ -135,7 +135,7 @@ typedef struct {
     const int64_t *begin;                           /* [G + 1] */
 } Groups;
 
-enum { CHUNK = 128 };
+enum { CHUNK = 128, SPAN = 512 }; /* columns at a time: of products, and of sums over columns */
 
 /* columns from to end of y [m, .] += a b, the last few by way of padded copies */
 static void columns(int64_t m, int64_t inner, const float *a, int64_t down, int64_t right,
@@ -189,8 +189,8 @@ void product_by_group_weights(const Groups *g, const float *grad, const float *x
             const float *gy = grad + t * O * N, *xs = x + t * K * N;
             const int64_t begin = g->begin[group], end = g->begin[group + 1];
             memset(w, 0, (size_t)(O * K) * sizeof(float));
-            for (int64_t from = begin; from < end; from += CHUNK) {
-                const int64_t to = from + CHUNK < end ? from + CHUNK : end;
+            for (int64_t from = begin; from < end; from += SPAN) {
+                const int64_t to = from + SPAN < end ? from + SPAN : end;
                 for (int64_t o = 0; o < O; o += 3)
                     for (int64_t k = 0; k < K; k += 4) {
                         vec sums[3][4] = {{{0}}};
