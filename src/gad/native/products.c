@@ -14,13 +14,14 @@ enum { LANES = 8, COLUMNS = 16, ROWS = 6 };
 static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
 static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
 
-/* y [rows, 16] += a [rows, inner] b [inner, 16], a with any strides; rows is known when compiled */
+/* y [rows, 16] = a [rows, inner] b [inner, 16], or += where add is 1; a has any strides, and rows
+   is known when compiled */
 static inline __attribute__((always_inline)) void
-tile(const int rows, int64_t inner, const float *a, int64_t down, int64_t right,
+tile(const int rows, int add, int64_t inner, const float *a, int64_t down, int64_t right,
      const float *b, int64_t ldb, float *y, int64_t ldy)
 {
-    vec left[ROWS], rest[ROWS];
-    for (int i = 0; i < rows; i++) {
+    vec left[ROWS] = {0}, rest[ROWS] = {0};
+    for (int i = 0; add && i < rows; i++) {
         left[i] = load(y + i * ldy);
         rest[i] = load(y + i * ldy + LANES);
     }
@@ -38,22 +39,22 @@ tile(const int rows, int64_t inner, const float *a, int64_t down, int64_t right,
     }
 }
 
-/* y [m, n] += a [m, inner] b [inner, n], n a multiple of sixteen */
-static void multiply(int64_t m, int64_t n, int64_t inner, const float *a, int64_t down,
+/* y [m, n] = or += a [m, inner] b [inner, n], n a multiple of sixteen */
+static void multiply(int add, int64_t m, int64_t n, int64_t inner, const float *a, int64_t down,
                      int64_t right, const float *b, int64_t ldb, float *y, int64_t ldy)
 {
     for (int64_t j = 0; j < n; j += COLUMNS) {
         int64_t i = 0;
         for (; i + ROWS <= m; i += ROWS)
-            tile(ROWS, inner, a + i * down, down, right, b + j, ldb, y + i * ldy + j, ldy);
+            tile(ROWS, add, inner, a + i * down, down, right, b + j, ldb, y + i * ldy + j, ldy);
         const float *last = a + i * down;
         float *to = y + i * ldy + j;
         switch (m - i) {
-        case 5: tile(5, inner, last, down, right, b + j, ldb, to, ldy); break;
-        case 4: tile(4, inner, last, down, right, b + j, ldb, to, ldy); break;
-        case 3: tile(3, inner, last, down, right, b + j, ldb, to, ldy); break;
-        case 2: tile(2, inner, last, down, right, b + j, ldb, to, ldy); break;
-        case 1: tile(1, inner, last, down, right, b + j, ldb, to, ldy); break;
+        case 5: tile(5, add, inner, last, down, right, b + j, ldb, to, ldy); break;
+        case 4: tile(4, add, inner, last, down, right, b + j, ldb, to, ldy); break;
+        case 3: tile(3, add, inner, last, down, right, b + j, ldb, to, ldy); break;
+        case 2: tile(2, add, inner, last, down, right, b + j, ldb, to, ldy); break;
+        case 1: tile(1, add, inner, last, down, right, b + j, ldb, to, ldy); break;
         }
     }
 }
@@ -105,15 +106,13 @@ void filter(const Basis *b, int64_t channels, const float *x, const float *respo
                 const float m = mass_on_the_right ? 1 : b->mass[node[i]];
                 for (int64_t c = 0; c < C; c++) own[i * P + c] = m * x[node[i] * C + c];
             }
-            memset(filtered, 0, (size_t)(K * P) * sizeof(float));
-            multiply(K, P, n, phi, 1, K, own, P, filtered, P);
+            multiply(0, K, P, n, phi, 1, K, own, P, filtered, P);
             for (int64_t k = 0; k < K; k++)
                 for (int64_t c = 0; c < C; c++) {
                     kept[k * C + c] = filtered[k * P + c];
                     filtered[k * P + c] *= r[k * C + c];
                 }
-            memset(own, 0, (size_t)(n * P) * sizeof(float));
-            multiply(n, P, K, phi, K, 1, filtered, P, own, P);
+            multiply(0, n, P, K, phi, K, 1, filtered, P, own, P);
             for (int64_t i = 0; i < n; i++) {
                 const float m = mass_on_the_right ? b->mass[node[i]] : 1;
                 for (int64_t c = 0; c < C; c++) y[node[i] * C + c] = m * own[i * P + c];
@@ -127,7 +126,7 @@ void filter(const Basis *b, int64_t channels, const float *x, const float *respo
 
 /* ---------------------------------------------------------------- a weight for every degree
 
-   y += W_g x on the columns of group g: x [T, K, N], y [T, O, N], W [T, G, O, K]; group g has the
+   y = or += W_g x on the columns of group g: x [T, K, N], y [T, O, N], W [T, G, O, K]; group g has the
    columns begin[g] to begin[g + 1]. */
 
 typedef struct {
@@ -137,24 +136,26 @@ typedef struct {
 
 enum { CHUNK = 128, SPAN = 512 }; /* columns at a time: of products, and of sums over columns */
 
-/* columns from to end of y [m, .] += a b, the last few by way of padded copies */
-static void columns(int64_t m, int64_t inner, const float *a, int64_t down, int64_t right,
+/* columns from to end of y [m, .] = or += a b, the last few by way of padded copies */
+static void columns(int add, int64_t m, int64_t inner, const float *a, int64_t down, int64_t right,
                     const float *b, float *y, int64_t ld, int64_t from, int64_t end, float *pad)
 {
     const int64_t even = (end - from) / COLUMNS * COLUMNS, left = end - from - even;
-    multiply(m, even, inner, a, down, right, b + from, ld, y + from, ld);
+    multiply(add, m, even, inner, a, down, right, b + from, ld, y + from, ld);
     if (!left) return;
     float *in = pad, *out = pad + inner * COLUMNS;
     for (int64_t k = 0; k < inner; k++)
         for (int64_t j = 0; j < COLUMNS; j++)
             in[k * COLUMNS + j] = j < left ? b[k * ld + from + even + j] : 0;
-    memset(out, 0, (size_t)(m * COLUMNS) * sizeof(float));
-    multiply(m, COLUMNS, inner, a, down, right, in, COLUMNS, out, COLUMNS);
+    multiply(0, m, COLUMNS, inner, a, down, right, in, COLUMNS, out, COLUMNS);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < left; j++) y[i * ld + from + even + j] += out[i * COLUMNS + j];
+        for (int64_t j = 0; j < left; j++) {
+            float *to = y + i * ld + from + even + j;
+            *to = (add ? *to : 0) + out[i * COLUMNS + j];
+        }
 }
 
-/* forward: y from x; backward: the gradient of x from that of y, with the weights transposed */
+/* forward: added to y, from x; backward: the gradient of x from that of y, weights transposed */
 void product_by_group(const Groups *g, const float *weights, const float *x, float *y,
                       int64_t transposed)
 {
@@ -170,7 +171,7 @@ void product_by_group(const Groups *g, const float *weights, const float *x, flo
                 const float *w = weights + (t * g->groups + group) * O * K;
                 for (int64_t a = g->begin[group]; a < g->begin[group + 1]; a += CHUNK) {
                     int64_t end = a + CHUNK < g->begin[group + 1] ? a + CHUNK : g->begin[group + 1];
-                    columns(m, inner, w, down, right, x + t * inner * N, y + t * m * N, N, a, end,
+                    columns(!transposed, m, inner, w, down, right, x + t * inner * N, y + t * m * N, N, a, end,
                             pad);
                 }
             }

@@ -154,7 +154,7 @@ class _Filters(torch.autograd.Function):
         towers, _, width = products.shape
         grad = grad.contiguous()
         groups = _groups(mixes, aggregates, ctx.layout)
-        grad_mixes, grad_aggregates = torch.empty_like(mixes), torch.zeros_like(aggregates)
+        grad_mixes, grad_aggregates = torch.empty_like(mixes), torch.empty_like(aggregates)
         native.call("product_by_group_weights", groups, grad, aggregates, grad_mixes)
         native.call("product_by_group", groups, mixes, grad, grad_aggregates, 1)
         grads = torch.empty_like(parts)
