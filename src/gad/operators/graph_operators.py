@@ -166,12 +166,6 @@ class GraphOperators:
     def _neighbours(self) -> Neighbours:
         return jagged(self.source, self.degree, self.reverse, self.edge_position)
 
-    def lay_out(self) -> None:
-        """Make now, and not on first use, what layers multiply by on every kind of hardware."""
-        _ = self.neighbours, self.inverse_root_size
-        if self.has_directions:
-            _ = self.jagged_field
-
     def arranged(self) -> GraphOperators:
         """The same graphs with nodes by decreasing degree and edges slot by slot.
 

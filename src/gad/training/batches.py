@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import torch
@@ -23,10 +21,8 @@ class Labelled:
     weights: Tensor
 
     def batch(self, graphs: Tensor) -> tuple[Batch, Tensor, Tensor]:
-        """The chosen molecules with targets and weights; their layouts are made."""
-        molecules = self.molecules.batch(graphs)
-        molecules.operators.lay_out()
-        return molecules, self.targets[graphs], self.weights[graphs]
+        """The chosen molecules with targets and weights."""
+        return self.molecules.batch(graphs), self.targets[graphs], self.weights[graphs]
 
 
 def mix(seed: int, *numbers: int) -> int:
@@ -73,15 +69,9 @@ class Batches:
             rows = torch.cat([rows, rows[:short]])[self.rank :: self.world]
         batches = torch.split(rows, self.size)
         start, self._start = self._start, 0
-        # A thread makes the next batch while the model learns from this one.
-        with ThreadPoolExecutor(1) as ahead:
-            following = deque(ahead.submit(self.data.batch, b) for b in batches[start : start + 1])
-            for number in range(start, len(batches)):
-                batch = following.popleft().result()
-                if number + 1 < len(batches):
-                    following.append(ahead.submit(self.data.batch, batches[number + 1]))
-                self._done = number + 1
-                yield batch
+        for number in range(start, len(batches)):
+            self._done = number + 1
+            yield self.data.batch(batches[number])
 
     def state_dict(self) -> dict[str, int]:
         """How many batches of which epoch were given out."""
