@@ -51,7 +51,7 @@ tests: $(STAMP) ## unit tests and the examples in docstrings
 	$(BIN)/pytest -q -n $(WORKERS)
 
 fuzz: $(STAMP) ## a hundred thousand damaged recipes, models, tables and molecules
-	GAD_FUZZ_CASES=100000 $(BIN)/pytest -q -n $(WORKERS) tests/training/test_corrupt.py tests/data/test_tables_fuzz.py
+	GAD_FUZZ_CASES=100000 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal tests/training/test_corrupt.py tests/data/test_tables_fuzz.py
 
 bench: $(STAMP) ## speed and memory, side by side
 	$(BIN)/python -m benchmarks
