@@ -283,10 +283,11 @@ def _told(disagreeing: Sequence[object], most: int = 5) -> list[str]:
 
 
 def _subset(packed: PackedMolecules, graphs: Tensor) -> PackedMolecules:
-    batch = packed.batch(graphs)
+    operators, nodes, edges = packed.operators.pick(graphs)
     return replace(
-        packed, atoms=batch.atoms, atom_values=batch.atom_values, bonds=batch.bonds,
-        graph_values=batch.graph_values, operators=batch.operators, rows=packed.rows[graphs],
+        packed, atoms=packed.atoms[nodes], atom_values=packed.atom_values[nodes],
+        bonds=packed.bonds[edges], graph_values=packed.graph_values[graphs], operators=operators,
+        rows=packed.rows[graphs],
     )  # fmt: skip
 
 

@@ -249,8 +249,8 @@ class _Keeper(Callback):
     ) -> None:  # fmt: skip
         del pl_module, outputs, batch
         # After an epoch's last batch validation is due, and the epoch's end saves it all.
-        if batch_idx + 1 < trainer.num_training_batches:
-            self._save_if_due(trainer)
+        if batch_idx + 1 < trainer.num_training_batches and self._save_if_due(trainer):
+            raise _Leave
 
     def on_train_epoch_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         assert isinstance(pl_module, _Module)
@@ -279,12 +279,15 @@ class _Keeper(Callback):
             module.plateau.step(val)
         self.stopped = self._is_over(trainer)
         trainer.should_stop = self.stopped
+        leave = self._save_if_due(trainer)
+        # Who hears of the epoch may end the run: by now it is in the checkpoint, if one was due.
         if self.report is not None:
             self.report(row)
-        self._save_if_due(trainer)
+        if leave:
+            raise _Leave
 
-    def _save_if_due(self, trainer: L.Trainer) -> None:
-        """Write a checkpoint when it is time, and leave if that is wanted.
+    def _save_if_due(self, trainer: L.Trainer) -> bool:
+        """Write a checkpoint when it is time; whether the run is to be left.
 
         Several processes go by the clock and the interruption of the first.
         """
@@ -294,8 +297,7 @@ class _Keeper(Callback):
             due, leave = trainer.strategy.broadcast((due, leave))
         if due or leave:
             self.save(trainer)
-        if leave:
-            raise _Leave
+        return leave
 
     def _is_over(self, trainer: L.Trainer) -> bool:
         """Whether epochs or patience are used up, or the plateau schedule is at its end."""
