@@ -377,3 +377,10 @@ def test_fingerprint_is_that_of_the_bytes(table):
     assert a == table("b.csv", CSV).fingerprint()
     assert a != table("a.csv", CSV + "\n").fingerprint()
     assert len(a) == 64
+
+
+def test_names_lose_control_characters_that_no_header_line_may_have(table, tmp_path):
+    record = f"{MOL}>  <log\x0eS>\n1\n\n>  <\x01>\n2\n\n$$$$\n"
+    assert table("a.sdf", record).names == ("name", "logS")
+    pq.write_table(pa.table({"smi\x02les": ["C"], "\x03": [1]}), tmp_path / "a.parquet")
+    assert open_table(tmp_path / "a.parquet").names == ("smiles", "column 2")

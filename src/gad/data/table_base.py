@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import re
 import zlib
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
+    "CONTROL",
     "LIMIT",
     "Chunk",
     "Record",
@@ -23,10 +25,15 @@ __all__ = [
     "TableError",
     "cell_text",
     "check_names",
+    "clean_name",
 ]
 
 LIMIT = 1 << 24
 """Characters a single row may have: where it is longer, a quote or a ``$$$$`` is missing."""
+
+
+CONTROL = re.compile(r"[\0-\b\x0e-\x1f]")
+"""Control characters, without tabs and line ends: in a header line they are a sign of no table."""
 
 
 class TableError(ValueError):
@@ -148,6 +155,11 @@ def cell_text(cell: Any) -> str:
         return str(cell.cast(pa.string()))
 
 
+def clean_name(name: str) -> str:
+    """A name without blanks around it and without control characters, which no header line has."""
+    return CONTROL.sub("", name).strip()
+
+
 def check_names(path: Path, names: list[str]) -> tuple[str, ...]:
     """Column names as used: stripped, the nameless numbered; two alike are an error.
 
@@ -155,7 +167,7 @@ def check_names(path: Path, names: list[str]) -> tuple[str, ...]:
     >>> check_names(Path("a.csv"), ["", " smiles "])
     ('column 1', 'smiles')
     """
-    clean = tuple(name.strip() or f"column {i}" for i, name in enumerate(names, start=1))
+    clean = tuple(clean_name(name) or f"column {i}" for i, name in enumerate(names, start=1))
     for i, name in enumerate(clean):
         if name in clean[:i]:
             raise TableError(

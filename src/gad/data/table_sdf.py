@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from gad.data.table_base import LIMIT, Record, RecordTable, TableError
+from gad.data.table_base import LIMIT, Record, RecordTable, TableError, clean_name
 from gad.data.table_text import open_text
 
 if TYPE_CHECKING:
@@ -83,4 +83,5 @@ def _parse(text: str) -> tuple[str, dict[str, str]]:
     end = _END.search(text)
     cut = end.end() if end else 0
     found = _PROPERTY.findall(text, cut)
-    return text[:cut], {name.strip(): value[:-1] for name, value in found if name.strip()}
+    named = ((clean_name(name), value[:-1]) for name, value in found)
+    return text[:cut], {name: value for name, value in named if name}

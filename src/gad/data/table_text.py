@@ -11,7 +11,15 @@ import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, cast
 
-from gad.data.table_base import LIMIT, Record, RecordTable, TableError, check_names, reading
+from gad.data.table_base import (
+    CONTROL,
+    LIMIT,
+    Record,
+    RecordTable,
+    TableError,
+    check_names,
+    reading,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,7 +179,7 @@ class DelimitedTable(RecordTable):
             _, names, reason = next(_rows(_Lines(stream), delimiter), (0, None, None))
         if names is None:
             raise _empty(path)
-        if reason or re.search(r"[\0-\b\x0e-\x1f]", "".join(names)):
+        if reason or CONTROL.search("".join(names)):
             raise TableError(
                 f"{path}: its header line {reason or 'has control characters'}; "
                 "is it a table, and saved as UTF-8 text?"
