@@ -1,9 +1,9 @@
 """Column-major activations: logical shape [N, C], stored as [C, N].
 
-The layers keep every channel's values of all nodes together in memory. Towers are then contiguous
+The filters keep every channel's values of all nodes together in memory. Towers are then contiguous
 blocks of rows, a neighbourhood reduction runs along thousands of nodes rather than a dozen
-channels, and no product needs a transposed copy. Nothing outside sees it: shapes are as everywhere,
-only strides differ, and a row-major input is simply converted on first use.
+channels, and products take either layout as it is. Nothing outside sees it: shapes are as
+everywhere, only strides differ, and between blocks activations are row-major again.
 """
 
 from __future__ import annotations

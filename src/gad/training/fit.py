@@ -384,7 +384,7 @@ def _was_over(checkpoint: Path, keeper: _Keeper) -> bool:
 
 @contextmanager
 def _still_collector() -> Iterator[None]:
-    """Spare the garbage collector what is there already: a tenth of a small model's step."""
+    """Spare the garbage collector what is there already: it would walk it again and again."""
     gc.collect()
     gc.freeze()
     try:
