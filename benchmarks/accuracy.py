@@ -39,6 +39,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.contenders import chemprop_python, versions
+from gad.chem.featurize import VERSION as FEATURES
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
 from gad.training.metrics import score
@@ -214,10 +215,9 @@ def made_by(method: str) -> str:
     if method == "ridge":
         return f"RDKit {version('rdkit')}, scikit-learn {version('scikit-learn')}"
     recipe = json.dumps(load_recipe("default").to_dict(), sort_keys=True)
-    return (
-        f"gad {version('graph-anisotropic-diffusion')}, default recipe "
-        + (hashlib.sha256(recipe.encode()).hexdigest()[:12])
-    )
+    digest = hashlib.sha256(recipe.encode()).hexdigest()[:12]
+    package = version("graph-anisotropic-diffusion")
+    return f"gad {package}, features {FEATURES}, default recipe {digest}"
 
 
 # ------------------------------------------------------------------------ one after another
