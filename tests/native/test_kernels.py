@@ -13,7 +13,6 @@ from gad.nn import (
     ImplicitDiffusion,
     SpectralDiffusion,
 )
-from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
 from tests.graphs import ZOO, complete, disjoint, isolated, molecules, path, star
 from tests.nn.samples import AGGREGATORS, read_zinc
@@ -108,37 +107,74 @@ def test_diffusion_on_a_cut_basis(k, monkeypatch):
     compare(SpectralDiffusion(5), monkeypatch, features(operators, 5), operators)
 
 
-@pytest.mark.parametrize("nodes", [1, 2, 17, 1000])
-@pytest.mark.parametrize("factor", [True, False])
-def test_norm(nodes, factor, monkeypatch):
+PARTS = {
+    "whole": {},
+    "no norm": {"batch_norm": False},
+    "no norms": {"batch_norm": False, "graph_norm": False},
+    "no graph norm": {"graph_norm": False},
+    "no residual": {"residual": False},
+    "no diffusion": {"diffusion": None},
+    "spectral": {"diffusion": SpectralDiffusion},
+    "one scaler": {"scalers": ("identity",)},
+    "from the node": {"dx_centre": "node"},
+    "no bonds": {"edge_channels": 0},
+}
+
+
+def block_of(channels: int, **options) -> GADBlock:
     torch.manual_seed(0)
-    norm = BatchNorm(6)
-    torch.nn.init.normal_(norm.weight)
-    x = 3 + 2 * torch.randn(nodes, 6)
-    sizes = torch.rand(nodes) + 0.1 if factor else None
-
-    class Norm(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.norm = norm
-
-        def forward(self, given: Tensor) -> Tensor:
-            return self.norm(given, sizes)
-
-    compare(Norm(), monkeypatch, x)
+    options = {"diffusion": ImplicitDiffusion, "towers": 5, "edge_channels": 4} | options
+    diffusion = options.pop("diffusion")
+    block = GADBlock(channels, diffusion=diffusion and diffusion(channels), **options)
+    if block.norm is not None:
+        for values in (block.norm.weight, block.norm.bias, block.norm.running_mean):
+            torch.nn.init.normal_(values)
+    return block
 
 
-@pytest.mark.parametrize("graph_norm", [True, False])
-def test_a_block_on_real_molecules_of_every_degree(graph_norm, monkeypatch, data_dir):
-    parts = read_zinc(data_dir, 60)
-    operators = GraphOperators.concatenate([m.graph.operators(torch.float32) for m in parts])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("parts", PARTS)
+@pytest.mark.parametrize("channels", [20, 65])
+def test_a_block_on_real_molecules_of_every_degree(
+    channels, parts, training, monkeypatch, data_dir
+):
+    molecules = read_zinc(data_dir, 60)
+    operators = GraphOperators.concatenate([m.graph.operators(torch.float32) for m in molecules])
     assert set(operators.degree.tolist()) >= {1, 2, 3, 4}
-    torch.manual_seed(0)
-    block = GADBlock(
-        20, diffusion=ImplicitDiffusion(20), towers=5, edge_channels=4, graph_norm=graph_norm
-    )
+    block = block_of(channels, **PARTS[parts]).train(training)
+    edges = block.aggregation.edge_channels
+    bonds = torch.randn(operators.num_given_edges, edges) if edges else None
+    compare(block, monkeypatch, features(operators, channels), operators, bonds)
+
+
+@EVERY_GRAPH
+def test_a_block_on_every_graph(case, monkeypatch):
+    operators = CASES[case].operators(torch.float32)
+    block = block_of(10)
     bonds = torch.randn(operators.num_given_edges, 4)
-    compare(block, monkeypatch, features(operators, 20), operators, bonds)
+    compare(block, monkeypatch, features(operators, 10), operators, bonds)
+
+
+def test_the_norm_follows_its_batches_alike(monkeypatch):
+    operators = CASES["molecules"].operators(torch.float32)
+    blocks = [block_of(10, edge_channels=0) for _ in range(2)]
+    for compiled, block in zip((True, False), blocks, strict=True):
+        for _ in range(3):
+            results(block, monkeypatch, compiled, features(operators, 10), operators)
+    fast, plain = (dict(block.norm.named_buffers()) for block in blocks)
+    for name, values in fast.items():
+        torch.testing.assert_close(values, plain[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_dropout_is_drawn_alike(dropout, monkeypatch):
+    operators = CASES["molecules"].operators(torch.float32)
+    block = block_of(10, edge_channels=0, dropout=dropout)
+    found = []
+    for compiled in (True, False):
+        torch.manual_seed(3)
+        found.append(results(block, monkeypatch, compiled, features(operators, 10), operators)[0])
+    torch.testing.assert_close(*found, rtol=1e-4, atol=1e-5)
 
 
 def test_two_threads_give_what_one_gives(monkeypatch):

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from gad.folders import cache_folder
 
-_SOURCES = ("norm.c", "products.c", "reduce.c")
+_SOURCES = ("kernels.h", "block.c", "norm.c", "products.c", "reduce.c")
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno",
           "-fno-trapping-math")  # fmt: skip
 
@@ -83,7 +83,8 @@ def _compiled(compiler: str) -> Path:
         with tempfile.TemporaryDirectory(dir=folder) as work:
             for name, text in texts.items():
                 (Path(work) / name).write_bytes(text)
-            make = [compiler, *_FLAGS, "-o", path.name, *texts, "-lm"]
+            units = [name for name in texts if name.endswith(".c")]
+            make = [compiler, *_FLAGS, "-o", path.name, *units, "-lm"]
             subprocess.run(make, cwd=work, capture_output=True, check=True, timeout=120)  # noqa: S603
             made = Path(work) / path.name
             made.chmod(0o700)

@@ -7,40 +7,16 @@
    Channels are independent: each is one iteration of a parallel loop. */
 
 #include <math.h>
-#include <stdint.h>
-#include <stdlib.h>
+
+#include "kernels.h"
 
 enum { MEAN, MAX, MIN, SUM, STD, AV, DX };
 
-typedef struct {
-    int64_t nodes, edges, slots;         /* N, E, the largest degree */
-    const int64_t *count;                /* [slots] */
-    const int32_t *source, *reverse;     /* [E] who sends; where the edge's reverse stands */
-    const float *degree;                 /* [N] */
-    const float *first, *norm;           /* [E] the field and its length, or NULL */
-    const float *first_sum, *norm_sum;   /* [N] their sums into each node */
-    int64_t rows, entries;               /* directions after the first: R rows, X entries */
-    const int64_t *node, *row, *edge;    /* [R], [X], [X] */
-    const float *value, *row_sum;        /* [X], [R] */
-} Graphs;
-
-typedef struct {
-    int64_t channels, width, aggregators; /* C, channels of a tower, A */
-    const int64_t *names;                 /* [A] */
-    int64_t tower;                        /* from one tower's p or q to the next one's */
-    const float *p, *q, *e, *z;           /* [C, N], [C, N], [C, E] or NULL, [C, N] or NULL */
-} Messages;
-
-/* where channel c of p or q stands */
-static int64_t at(const Graphs *g, const Messages *f, int64_t c)
-{
-    return c / f->width * f->tower + c % f->width * g->nodes;
-}
-
 /* where aggregate i of channel c stands in [T, A, C/T, N] */
-static int64_t result(const Graphs *g, const Messages *f, int64_t c, int64_t i)
+static int64_t result(const Messages *f, int64_t c, int64_t i)
 {
-    return ((c / f->width * f->aggregators + i) * f->width + c % f->width) * g->nodes;
+    const int64_t width = f->rows.width;
+    return ((c / width * f->aggregators + i) * width + c % width) * f->rows.ld;
 }
 
 /* For every slot: k runs over its nodes, j over its edges. */
@@ -117,8 +93,8 @@ static void deviate(const Graphs *g, const float *restrict m, float *restrict ce
 /* what dx subtracts, with q_i left out as in m: p_i, or z_i - q_i */
 static const float *centre(const Graphs *g, const Messages *f, int64_t c, float *own)
 {
-    const float *q = f->q + at(g, f, c), *z = f->z + c * g->nodes;
-    if (!f->z) return f->p + at(g, f, c);
+    const float *q = f->q + at(&f->rows, c), *z = f->z + c * f->rows.ld;
+    if (!f->z) return f->p + at(&f->rows, c);
     for (int64_t k = 0; k < g->nodes; k++) own[k] = z[k] - q[k];
     return own;
 }
@@ -132,12 +108,12 @@ void reduce_forward(const Graphs *g, const Messages *f, float *out)
         float *m = malloc(sizeof(float) * (2 * g->edges + N + g->rows + 1));
         float *centred = m + g->edges, *own = centred + g->edges, *others = own + N;
 #pragma omp for schedule(static)
-        for (int64_t c = 0; c < f->channels; c++) {
-            const float *q = f->q + at(g, f, c);
+        for (int64_t c = 0; c < f->rows.channels; c++) {
+            const float *q = f->q + at(&f->rows, c);
             const float *d = g->degree;
-            gather(g, f->p + at(g, f, c), f->e ? f->e + c * g->edges : NULL, m);
+            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * g->edges : NULL, m);
             for (int64_t i = 0; i < f->aggregators; i++) {
-                float *y = out + result(g, f, c, i);
+                float *y = out + result(f, c, i);
                 switch (f->names[i]) {
                 case MEAN:
                     sum(g, m, NULL, y);
@@ -185,29 +161,29 @@ static void share(const Graphs *g, const float *restrict m, const float *restric
     EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += m[j] == best[k] ? each[k] : 0.0f;
 }
 
-/* grad [T, A, C/T, N] -> gradients of p, q, of e [C, E] or NULL, of z [C, N] or NULL */
+/* grad [T, A, C/T, N] -> gradients of p, q and, unless NULL, of e [C, E]; that of z is added */
 void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
                      float *grad_p, float *grad_q, float *grad_e, float *grad_z)
 {
     const int64_t N = g->nodes, E = g->edges, n = reached(g);
 #pragma omp parallel
     {
-        float *m = malloc(sizeof(float) * (3 * E + 4 * N + g->rows + 1));
+        float *m = malloc(sizeof(float) * (3 * E + 5 * N + g->rows + 1));
         float *centred = m + E, *scratch = centred + E, *best = scratch + E, *each = best + N;
-        float *flat = each + N, *own = flat + N, *others = own + N;
+        float *flat = each + N, *own = flat + N, *of_z = own + N, *others = of_z + N;
 #pragma omp for schedule(static)
-        for (int64_t c = 0; c < f->channels; c++) {
+        for (int64_t c = 0; c < f->rows.channels; c++) {
             float *gm = grad_e ? grad_e + c * E : scratch;
-            float *gp = grad_p + at(g, f, c), *gq = grad_q + at(g, f, c);
+            float *gp = grad_p + at(&f->rows, c), *gq = grad_q + at(&f->rows, c);
             const float *d = g->degree;
             const float *from = centre(g, f, c, own);
-            float *gc = f->z ? grad_z + c * N : gp;
-            gather(g, f->p + at(g, f, c), f->e ? f->e + c * E : NULL, m);
+            float *gc = f->z ? of_z : gp;
+            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * E : NULL, m);
             for (int64_t k = 0; k < N; k++) gq[k] = gp[k] = flat[k] = 0;
             if (f->z) for (int64_t k = 0; k < N; k++) gc[k] = 0;
             /* What is the same for all messages of a node comes first and is written, not added. */
             for (int64_t i = 0; i < f->aggregators; i++) {
-                const float *gy = grad + result(g, f, c, i);
+                const float *gy = grad + result(f, c, i);
                 if (f->names[i] == MEAN)
                     for (int64_t k = 0; k < n; k++) { gq[k] += gy[k]; flat[k] += gy[k] / d[k]; }
                 if (f->names[i] == SUM)
@@ -215,7 +191,7 @@ void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
             }
             EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] = flat[k];
             for (int64_t i = 0; i < f->aggregators; i++) {
-                const float *restrict gy = grad + result(g, f, c, i);
+                const float *restrict gy = grad + result(f, c, i);
                 switch (f->names[i]) {
                 case MAX:
                 case MIN:
@@ -258,7 +234,11 @@ void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
             }
             /* What node k sent, it finds at the reverses of the edges it receives. */
             EACH_SLOT(g) EACH_NODE(g->count[s]) gp[k] += gm[g->reverse[j]];
-            if (f->z) for (int64_t k = 0; k < N; k++) gq[k] -= gc[k];
+            if (f->z)
+                for (int64_t k = 0; k < N; k++) {
+                    gq[k] -= gc[k];
+                    grad_z[c * f->rows.ld + k] += gc[k];
+                }
         }
         free(m);
     }

@@ -10,9 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gad import native
+from gad.nn.block_native import block_natively, suits
 from gad.nn.columns import rearrange
-from gad.nn.filters_native import filters
 from gad.nn.neighbourhood import (
     AGGREGATORS,
     DIRECTIONAL,
@@ -108,20 +107,17 @@ class DirectionalAggregation(nn.Module):
         self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None
     ) -> Tensor:
         """Aggregate h [N, C] over neighbourhoods: [N, C]."""
-        self._check_inputs(h, operators, edge_attr)
+        self.check_inputs(h, operators, edge_attr)
         layout = operators.neighbours
         slots = prefers_slots(operators)
+        if slots and suits(operators, h, edge_attr, self.mix_weight):
+            return block_natively(h, operators, edge_attr, self)
         order, rank = (layout.order, layout.rank) if slots else (None, None)
         e = None
         if edge_attr is not None and self.edge_weight is not None:
             where = layout.given if slots else operators.edge_position
             arranged = edge_attr if where is None else edge_attr.index_select(0, where)
             e = torch.mm(self.edge_weight, arranged.t())
-        if slots and native.usable(h, e, self.mix_weight):
-            y = self._filter_natively(
-                h if order is None else h.index_select(0, order), e, operators
-            )
-            return rearrange(y.flatten(0, 1), rank, order).t()
         columns = rearrange(h.t(), order, rank).contiguous()
         tower_columns = columns.view(self.towers, -1, columns.shape[1])
         p = torch.bmm(self.source_weight, tower_columns).view_as(columns)
@@ -137,16 +133,6 @@ class DirectionalAggregation(nn.Module):
         else:
             y = own + self._mix(aggregates, operators.degree)
         return rearrange(y.view_as(columns), rank, order).t()
-
-    def _filter_natively(self, h: Tensor, e: Tensor | None, operators: GraphOperators) -> Tensor:
-        """The same by compiled kernels: h [N, C], nodes by rank → [T, C/T, N]."""
-        weights = (
-            self.source_weight, self.target_weight, self.own_weight, self.bias, self.mix_bias,
-            self.mix_weight,
-        )  # fmt: skip
-        scales = self._scales_down_from(len(operators.neighbours.counts))
-        node = self.dx_centre == "node"
-        return filters(h, e, weights, scales, operators, self.aggregators, node)
 
     def _mix(self, aggregates: Tensor, degree: Tensor) -> Tensor:
         """Σ_s s(d) W_s a in every tower: [T, C/T, N].
@@ -171,9 +157,9 @@ class DirectionalAggregation(nn.Module):
     def _mixes(self, highest: int) -> Tensor:
         """Σ_s s(d) W_s for the degrees from the highest down to 0 [D + 1, T, C/T, A·C/T]."""
         weight = self.mix_weight.unflatten(1, (len(self.scalers), -1))
-        return torch.einsum("sd,tsok->dtok", self._scales_down_from(highest), weight)
+        return torch.einsum("sd,tsok->dtok", self.scales_down_from(highest), weight)
 
-    def _scales_down_from(self, highest: int) -> Tensor:
+    def scales_down_from(self, highest: int) -> Tensor:
         """The scalers of the degrees from the highest down to 0 [S, D + 1], kept while δ stays."""
         key = (highest, self.mix_weight.dtype, self.delta.device, self.delta._version)
         if key not in self._kept_scales:
@@ -193,7 +179,8 @@ class DirectionalAggregation(nn.Module):
         }
         return torch.stack([values[name] for name in self.scalers])
 
-    def _check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
+    def check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
+        """Refuse shapes that do not fit, and operators that lack what is needed."""
         if h.dim() != 2 or h.shape != (operators.num_nodes, self.channels):
             raise ValueError(
                 f"expected features [{operators.num_nodes}, {self.channels}] "

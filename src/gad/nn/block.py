@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gad.nn.aggregation import SCALERS, DirectionalAggregation
+from gad.nn.block_native import block_natively, suits
 from gad.nn.columns import Linear
 from gad.nn.diffusion import Diffusion
+from gad.nn.neighbourhood import prefers_slots
 from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
 
@@ -85,14 +86,27 @@ class GADBlock(nn.Module):
         self, x: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None
     ) -> Tensor:
         """One block: x [N, C] → [N, C]."""
-        h = x if self.diffusion is None else F.leaky_relu(self.diffusion(x, operators), _SLOPE)
-        f = self.normed_filters(h, operators, edge_attr)
-        across = self.across_towers
-        if self.combine is None:
-            y = F.leaky_relu(across(f), _SLOPE)
+        filters, diffusion, norm = self.aggregation, self.diffusion, self.norm
+        dropped = self.training and self.dropout > 0
+        tensors = (x, edge_attr, filters.mix_weight)
+        if prefers_slots(operators) and suits(operators, *tensors, diffusion=diffusion, norm=norm):
+            filters.check_inputs(x, operators, edge_attr)
+            y = block_natively(
+                x, operators, edge_attr, filters, diffusion=diffusion, norm=norm,
+                graph_norm=self.graph_norm, across=self.across_towers, combine=self.combine,
+                residual=self.residual and not dropped, slope=_SLOPE,
+            )  # fmt: skip
+            if not dropped:
+                return y
         else:
-            y = _combine(h, f, across.weight, across.bias, self.combine.weight, self.combine.bias)
-        y = F.dropout(y, self.dropout, self.training)
+            h = x if diffusion is None else F.leaky_relu(diffusion(x, operators), _SLOPE)
+            f = self.normed_filters(h, operators, edge_attr)
+            y = F.leaky_relu(self.across_towers(f), _SLOPE)
+            if self.combine is not None:
+                y = self.combine(torch.cat([h, y], dim=1))
+        if dropped:
+            # Drawn in the order of memory, so that is the same on every path.
+            y = F.dropout(y.contiguous(), self.dropout)
         return x + y if self.residual else y
 
     def normed_filters(
@@ -106,36 +120,3 @@ class GADBlock(nn.Module):
         elif factor is not None:
             f = f * factor[:, None]
         return f
-
-
-def _combine(h: Tensor, f: Tensor, *weights: Tensor) -> Tensor:
-    """W [h, LeakyReLU(V f + a)] + b, weights V, a, W, b."""
-    result: Tensor = _Combine.apply(h, f, *weights)  # type: ignore[no-untyped-call]
-    return result
-
-
-class _Combine(torch.autograd.Function):
-    """The two linear maps at the end of a block, without their concatenation, as one step."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, h: Tensor, f: Tensor, V: Tensor, a: Tensor, W: Tensor, b: Tensor
-    ) -> Tensor:
-        of_h, of_f = W.chunk(2, dim=1)
-        across = F.leaky_relu_(torch.addmm(a[:, None], V, f.t()), _SLOPE)
-        ctx.save_for_backward(h, f, V, W, across)
-        return torch.addmm(b, h, of_h.t()).addmm_(across.t(), of_f.t())
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, ...]:
-        h, f, V, W, across = ctx.saved_tensors
-        of_h, of_f = W.chunk(2, dim=1)
-        grad = grad.contiguous()
-        grad_h = grad @ of_h
-        grad_W = torch.cat([grad.t() @ h, grad.t() @ across.t()], dim=1)
-        # The sign of the activation is that of what it was made from.
-        grad_across = torch.mm(of_f.t(), grad.t())
-        grad_across = torch.ops.aten.leaky_relu_backward(grad_across, across, _SLOPE, True)
-        grad_f = torch.mm(V.t(), grad_across).t()
-        return grad_h, grad_f, grad_across @ f, grad_across.sum(1), grad_W, grad.sum(0)

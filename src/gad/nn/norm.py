@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gad import native
-
 
 class BatchNorm(nn.Module):
     """Batch normalisation over nodes: x [N, C] → γ (x − mean) / √(var + ε) + β.
@@ -43,8 +41,7 @@ class BatchNorm(nn.Module):
             shift = self.bias - self.running_mean * scale
             x = x if factor is None else x * factor[:, None]
             return torch.addcmul(shift[:, None], x.t(), scale[:, None]).t()
-        normalise = _NormaliseNatively if native.usable(x, self.weight, factor) else _Normalise
-        y, mean, var = normalise.apply(x.t(), self.weight, self.bias, factor, self.eps)  # type: ignore[no-untyped-call]
+        y, mean, var = _Normalise.apply(x.t(), self.weight, self.bias, factor, self.eps)  # type: ignore[no-untyped-call]
         with torch.no_grad():
             n = x.shape[0]
             unbiased = var * (n / max(n - 1, 1))
@@ -93,34 +90,3 @@ class _Normalise(torch.autograd.Function):
         if factor is not None:
             grad_x *= factor
         return grad_x, along, grad_bias, None, None
-
-
-class _NormaliseNatively(torch.autograd.Function):
-    """The same by a compiled kernel (``norm.c``)."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, factor: Tensor | None, eps: float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        x = x.contiguous()
-        xi, y = torch.empty_like(x), torch.empty_like(x)
-        mean, var, inverse = x.new_empty(3, x.shape[0])
-        native.call(
-            "norm_forward", *x.shape, x, factor, weight, bias, x.new_tensor(eps),
-            xi, y, mean, var, inverse,
-        )  # fmt: skip
-        ctx.save_for_backward(xi, weight, inverse, factor)
-        ctx.mark_non_differentiable(mean, var)
-        return y, mean, var
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-        xi, weight, inverse, factor = ctx.saved_tensors
-        grad_x = torch.empty_like(xi)
-        grad_weight, grad_bias = xi.new_empty(2, xi.shape[0])
-        native.call(
-            "norm_backward", *xi.shape, grad.contiguous(), xi, factor, weight, inverse,
-            grad_x, grad_weight, grad_bias,
-        )  # fmt: skip
-        return grad_x, grad_weight, grad_bias, None, None

@@ -86,7 +86,7 @@ class PaddedBasis:
 
 
 class _FlatBasis(ctypes.Structure):
-    """``Basis`` in products.c."""
+    """``Basis`` in kernels.h."""
 
     _fields_ = (
         ("units", ctypes.c_int64), ("size", ctypes.c_void_p), ("count", ctypes.c_void_p),
@@ -114,13 +114,14 @@ class FlatBasis:
         """As :meth:`Basis.filter`, by the compiled kernel: nothing is padded."""
         x, response = x.contiguous(), response.contiguous()
         y, coefficients = torch.empty_like(x), torch.empty_like(response)
-        struct = _FlatBasis(
-            self.sizes.numel(),
-            *(t.data_ptr() for t in (self.sizes, self.counts, self.members, self.mass)),
-            self.vectors.data_ptr(),
-        )
-        native.call("filter", struct, x.shape[1], x, response, coefficients, y, int(adjoint))
+        basis = self.struct()
+        native.call("filter", basis, x.shape[1], x, response, coefficients, y, int(adjoint))
         return y, coefficients
+
+    def struct(self) -> ctypes.Structure:
+        """As the compiled kernels read it; it lives no longer than these tensors."""
+        tensors = (self.sizes, self.counts, self.members, self.mass, self.vectors)
+        return _FlatBasis(self.sizes.numel(), *(t.data_ptr() for t in tensors))
 
     def pad(self) -> PaddedBasis:
         """Lay the eigenbases out in buckets of similar size."""

@@ -1,0 +1,273 @@
+"""A block, or its filters alone, by compiled kernels: one step of autograd, forward and backward.
+
+The order of the kernels is in ``block.c``; the plain twin is :class:`gad.nn.GADBlock` itself, which
+does the same in separate steps of PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from ctypes import Structure, c_float, c_int64, c_void_p
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from gad import native
+from gad.operators import Eigenbasis, GraphOperators
+from gad.operators.layouts import FlatBasis
+from gad.operators.schemes import Scheme
+
+if TYPE_CHECKING:
+    from gad.nn.aggregation import DirectionalAggregation
+    from gad.nn.diffusion import Diffusion
+    from gad.nn.norm import BatchNorm
+
+# In the order of the enumeration in reduce.c.
+_NAMES = ("mean", "max", "min", "sum", "std", "av", "dx")
+# Weights and their gradients, in the order of both structures in block.c.
+_FILTERS = ("source", "target", "own", "bias", "mix_bias", "mix")
+_NORM = ("gain", "shift")
+_LINEAR = ("V", "a", "W", "b")
+
+
+def _pointers(*names: str) -> tuple[tuple[str, type[Any]], ...]:
+    return tuple((name, c_void_p) for name in names)
+
+
+def _numbers(*names: str) -> tuple[tuple[str, type[Any]], ...]:
+    return tuple((name, c_int64) for name in names)
+
+
+class _Graphs(Structure):
+    _fields_ = (
+        *_numbers("nodes", "edges", "slots"),
+        *_pointers("count", "begin", "source", "reverse", "degree"),
+        *_pointers("first", "norm", "first_sum", "norm_sum"),
+        *_numbers("rows", "entries"),
+        *_pointers("node", "row", "edge", "value", "row_sum"),
+    )
+
+
+class _Norm(Structure):
+    _fields_ = (
+        *_pointers("gain", "shift", "mean", "var"),
+        *(("eps", c_float), ("momentum", c_float), ("training", c_int64)),
+    )
+
+
+class _Block(Structure):
+    _fields_ = (
+        *_pointers("graphs", "basis", "norm"),
+        *_numbers("channels", "towers", "aggregators", "scalers"),
+        *_pointers("names", "scales", "factor", *_FILTERS, *_LINEAR),
+        *_numbers("centre_is_node", "residual"),
+        ("slope", c_float),
+    )
+
+
+class _Gradients(Structure):
+    _fields_ = _pointers(*_FILTERS, *_NORM, *_LINEAR, "times")
+
+
+class _Layout:
+    """A batch as the C code reads it, with the tensors its pointers point into."""
+
+    def __init__(self, operators: GraphOperators) -> None:
+        layout = operators.neighbours
+        counts = layout.counts
+        self.kept: dict[str, Tensor] = {
+            "count": torch.tensor(counts, dtype=torch.int64),
+            "begin": torch.tensor([0, *reversed(counts), operators.num_nodes]),
+            "source": layout.source.to(torch.int32),
+            "reverse": layout.reverse.to(torch.int32),
+            "degree": layout.degree.to(torch.float32),
+        }
+        if operators.has_directions:
+            field = vars(operators.jagged_field.to(torch.float32))
+            self.kept |= {name: values.contiguous() for name, values in field.items()}
+        sizes = {
+            name: self.kept[name].numel() if name in self.kept else 0 for name in ("node", "value")
+        }
+        self.graphs = _Graphs(
+            nodes=operators.num_nodes,
+            edges=operators.num_edges,
+            slots=len(counts),
+            rows=sizes["node"],
+            entries=sizes["value"],
+            **{name: values.data_ptr() for name, values in self.kept.items()},
+        )
+        self.basis = operators.flat_basis if operators.has_basis else None
+        self.factor = operators.inverse_root_size.to(torch.float32)
+
+
+@dataclass(frozen=True)
+class _Call:
+    """What a block is made of, beside the tensors that have gradients."""
+
+    layout: _Layout
+    basis: FlatBasis | None
+    scheme: Scheme | None
+    norm: BatchNorm | None
+    aggregation: DirectionalAggregation
+    scales: Tensor
+    graph_norm: bool
+    training: bool
+    residual: bool
+    slope: float
+
+    def describe(self, weights: Sequence[Tensor | None]) -> _Block:
+        """As the C code reads it."""
+        norm, aggregation, names = self.norm, self.aggregation, self.aggregation.aggregators
+        given = dict(zip((*_FILTERS, *_NORM, *_LINEAR), map(_address, weights), strict=True))
+        gain, shift = (given.pop(name) for name in _NORM)
+        block = _Block(
+            graphs=ctypes.addressof(self.layout.graphs),
+            channels=aggregation.channels,
+            towers=aggregation.towers,
+            aggregators=len(names),
+            scalers=len(aggregation.scalers),
+            scales=self.scales.data_ptr(),
+            factor=self.layout.factor.data_ptr() if self.graph_norm else None,
+            centre_is_node=aggregation.dx_centre == "node",
+            residual=self.residual,
+            slope=self.slope,
+            **given,
+        )
+        parts: dict[str, Any] = {"names": (c_int64 * len(names))(*map(_NAMES.index, names))}
+        if self.basis is not None:
+            parts["basis"] = self.basis.struct()
+        if norm is not None:
+            parts["norm"] = _Norm(
+                gain, shift, norm.running_mean.data_ptr(), norm.running_var.data_ptr(),
+                norm.eps, norm.momentum, self.training,
+            )  # fmt: skip
+        for name, part in parts.items():
+            setattr(block, name, ctypes.addressof(part))
+        block.parts = parts  # as long as the block lives, so do they
+        return block
+
+
+def suits(
+    operators: GraphOperators,
+    *tensors: Tensor | None,
+    diffusion: Diffusion | None = None,
+    norm: BatchNorm | None = None,
+) -> bool:
+    """Whether the compiled block can do this: float32 on a CPU, and an eigenbasis."""
+    if diffusion is not None:
+        if not isinstance(diffusion.choose_solver(operators), Eigenbasis):
+            return False
+        basis = operators.flat_basis
+        tensors = (*tensors, diffusion.raw_times, basis.vectors, basis.mass)
+    if norm is not None:
+        tensors = (*tensors, norm.weight, norm.running_mean)
+    return operators.num_nodes > 0 and native.usable(*tensors)
+
+
+def block_natively(
+    x: Tensor,
+    operators: GraphOperators,
+    edge_attr: Tensor | None,
+    aggregation: DirectionalAggregation,
+    *,
+    diffusion: Diffusion | None = None,
+    norm: BatchNorm | None = None,
+    graph_norm: bool = False,
+    across: nn.Linear | None = None,
+    combine: nn.Linear | None = None,
+    residual: bool = False,
+    slope: float = 1.0,
+) -> Tensor:
+    """What :class:`gad.nn.GADBlock` gives, of the parts that are given: x [N, C] → [N, C]."""
+    order, rank, given = (getattr(operators.neighbours, n) for n in ("order", "rank", "given"))
+    if order is not None or given is not None:
+        operators = operators.once("arranged", operators.arranged)
+    layout = operators.once("native_layout", lambda: _Layout(operators))
+    call = _Call(
+        layout=layout,
+        basis=None if diffusion is None else layout.basis,
+        scheme=None if diffusion is None else diffusion.scheme,
+        norm=norm,
+        aggregation=aggregation,
+        scales=aggregation.scales_down_from(layout.graphs.slots),
+        graph_norm=graph_norm,
+        training=norm is not None and norm.training,
+        residual=residual,
+        slope=slope,
+    )
+    y: Tensor = _Step.apply(  # type: ignore[no-untyped-call]
+        call,
+        x if order is None else x.index_select(0, order),
+        None if diffusion is None else diffusion.times,
+        edge_attr if edge_attr is None or given is None else edge_attr.index_select(0, given),
+        aggregation.edge_weight,
+        aggregation.source_weight, aggregation.target_weight, aggregation.own_weight,
+        aggregation.bias, aggregation.mix_bias, aggregation.mix_weight,
+        *((None, None) if norm is None else (norm.weight, norm.bias)),
+        *((None, None) if across is None else (across.weight, across.bias)),
+        *((None, None) if combine is None else (combine.weight, combine.bias)),
+    )  # fmt: skip
+    if call.training and norm is not None:
+        norm.num_batches_tracked += 1
+    return y if rank is None else y.index_select(0, rank)
+
+
+class _Step(torch.autograd.Function):
+    """All of it as one step."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        call: _Call,
+        x: Tensor,
+        times: Tensor | None,
+        edge_attr: Tensor | None,
+        edge_weight: Tensor | None,
+        *weights: Tensor | None,
+    ) -> Tensor:
+        x = x.contiguous()
+        response = coefficients = e = None
+        if call.basis is not None and call.scheme is not None and times is not None:
+            response = call.scheme.response(call.basis.eigenvalues[:, None], times)
+            coefficients = torch.empty_like(response)
+        if edge_attr is not None and edge_weight is not None:
+            e = torch.mm(edge_weight, edge_attr.t())
+        block = call.describe(weights)
+        size = c_int64()
+        native.call("block_size", block, ctypes.addressof(size))
+        memory, y = x.new_empty(size.value), torch.empty_like(x)
+        native.call("block_forward", block, x, response, e, memory, coefficients, y)
+        ctx.call = call
+        kept = (response, coefficients, e, memory)
+        ctx.save_for_backward(*kept, edge_attr, edge_weight, *weights)
+        return y
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        response, coefficients, e, memory, edge_attr, edge_weight, *weights = ctx.saved_tensors
+        call: _Call = ctx.call
+        grad = grad.contiguous()
+        slopes = along = grad_times = None
+        if call.basis is not None and call.scheme is not None:
+            slopes = call.scheme.slope(call.basis.eigenvalues[:, None], response)
+            along, grad_times = torch.empty_like(response), grad.new_empty(grad.shape[1])
+        grads = [None if weight is None else torch.empty_like(weight) for weight in weights]
+        grad_x, grad_e = torch.empty_like(grad), None if e is None else torch.empty_like(e)
+        native.call(
+            "block_backward", call.describe(weights), grad, response, slopes, e, memory,
+            torch.empty_like(memory), coefficients, along, grad_x, grad_e,
+            _Gradients(*map(_address, (*grads, grad_times))),
+        )  # fmt: skip
+        grad_edges = grad_edge_weight = None
+        if grad_e is not None:
+            grad_edges = torch.mm(grad_e.t(), edge_weight)
+            grad_edge_weight = torch.mm(grad_e, edge_attr)
+        return None, grad_x, grad_times, grad_edges, grad_edge_weight, *grads
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
