@@ -26,7 +26,7 @@ from torch import Tensor
 
 from gad.folders import cache_folder
 
-_SOURCES = ("kernels.h", "block.c", "norm.c", "products.c", "reduce.c")
+_SOURCES = ("kernels.h", "block.c", "norm.c", "products.c", "reduce.c", "spans.c")
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno",
           "-fno-trapping-math")  # fmt: skip
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from gad import native
 from gad.operators.eigenbasis import ragged_arange, starts
 from gad.operators.layouts import Basis, FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
+from gad.operators.spans import Spans
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -437,35 +438,30 @@ class GraphOperators:
         if graphs.numel() == 0:
             raise ValueError("an empty batch: no graphs were chosen")
         levels, first, count = self._spans
-        count = count[:, graphs]
-        shifts = first[:, graphs] - count.cumsum(1) + count
+        first, count = first[:, graphs], count[:, graphs]
         totals = count.sum(1).tolist()
-        numbers = torch.arange(max(totals), device=self.device)
-        # How far each entry of a level moves; where it stood is its new number plus that.
-        moved = {
-            level: shift.repeat_interleave(each, output_size=total)
-            for level, shift, each, total in zip(levels, shifts, count, totals, strict=True)
-        }
-        at = {level: by + numbers[: by.numel()] for level, by in moved.items()}
+        rows = zip(first, count, totals, strict=True)
+        at = {level: Spans(*row) for level, row in zip(levels, rows, strict=True)}
+        # How far the nodes and edges of a graph move.
+        by_node, by_edge = (first - count.cumsum(1) + count)[:2]
         nodes, edges = at["node"], at["edge"]
-        by_edge = shifts[0].repeat_interleave(count[1], output_size=edges.numel())
 
         def take(values: Tensor | None, level: str) -> Tensor | None:
-            return None if values is None else values[at[level]]
+            return None if values is None else at[level].take(values)
 
         chosen = GraphOperators(
-            batch=numbers[: graphs.numel()].repeat_interleave(count[0], output_size=nodes.numel()),
+            batch=nodes.each(torch.arange(graphs.numel(), device=self.device)),
             num_graphs=graphs.numel(),
-            mass=self.mass[nodes],
-            source=self.source[edges] - by_edge,
-            target=self.target[edges] - by_edge,
-            weight=self.weight[edges],
-            reverse=self.reverse[edges] - moved["edge"],
+            mass=nodes.take(self.mass),
+            source=edges.take_numbers(self.source, by_node),
+            target=edges.take_numbers(self.target, by_node),
+            weight=edges.take(self.weight),
+            reverse=edges.take_numbers(self.reverse, by_edge),
             # Features of edges are taken along in the operators' own order.
-            edge_position=numbers[: edges.numel()],
-            num_given_edges=edges.numel(),
-            members=self.members[nodes] - moved["node"],
-            component_sizes=self.component_sizes[at["unit"]],
+            edge_position=torch.arange(edges.total, device=self.device),
+            num_given_edges=edges.total,
+            members=nodes.take_numbers(self.members, by_node),
+            component_sizes=at["unit"].take(self.component_sizes),
             eigenvalues=take(self.eigenvalues, "value"),
             eigenvectors=take(self.eigenvectors, "vector"),
             basis_counts=take(self.basis_counts, "unit"),
@@ -476,7 +472,7 @@ class GraphOperators:
             residual=None if self.residual is None else self.residual[graphs],
         )
         chosen._cache["graph_sizes"] = count[0]
-        return chosen, nodes, edges
+        return chosen, nodes.places, edges.places
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles carry: not the layouts, which are worked out anew."""
