@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -79,7 +78,7 @@ class GADBlock(nn.Module):
         self.graph_norm, self.residual = graph_norm, residual
         self.norm = BatchNorm(channels) if batch_norm else None
         self.across_towers = Linear(channels, channels)
-        self.combine = None if diffusion is None else Linear(2 * channels, channels)
+        self.combine = None if diffusion is None else nn.Linear(2 * channels, channels)
         self.dropout = dropout
 
     def forward(
@@ -103,7 +102,8 @@ class GADBlock(nn.Module):
             f = self.normed_filters(h, operators, edge_attr)
             y = F.leaky_relu(self.across_towers(f), _SLOPE)
             if self.combine is not None:
-                y = self.combine(torch.cat([h, y], dim=1))
+                of_h, of_y = self.combine.weight.chunk(2, dim=1)
+                y = F.linear(h, of_h, self.combine.bias) + F.linear(y, of_y)
         if dropped:
             # Drawn in the order of memory, so that is the same on every path.
             y = F.dropout(y.contiguous(), self.dropout)
