@@ -48,8 +48,9 @@ def test_train_killed_and_resumed_gives_the_same_weights(table, tmp_path):
     assert not checkpoint.exists()
 
 
-def test_train_interrupted_leaves_a_checkpoint_of_that_moment(table, tmp_path):
-    """Ctrl-C: the batch ends, a checkpoint is written, the exit code is 130."""
+@pytest.mark.parametrize("by", [signal.SIGINT, signal.SIGTERM], ids=["ctrl-c", "kill"])
+def test_train_interrupted_leaves_a_checkpoint_of_that_moment(by, table, tmp_path):
+    """The batch ends, a checkpoint is written, the exit code is 130."""
     options = ("train", table, *TINY, "--set", "epochs=30", "--set", "batch_size=8")
     checkpoint = tmp_path / "member-0.ckpt"
     before = -1
@@ -63,7 +64,7 @@ def test_train_interrupted_leaves_a_checkpoint_of_that_moment(table, tmp_path):
         return True
 
     code, err = stopped(
-        signal.SIGINT, a_while_after_the_first, *options, "--out", tmp_path,
+        by, a_while_after_the_first, *options, "--out", tmp_path,
         GAD_CHECKPOINT_SECONDS="1",
     )  # fmt: skip
     assert code == 130

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -27,11 +28,13 @@ from gad.cli.app import app
 from gad.cli.console import Outcome, is_first, print_error, print_json, show
 
 INTERRUPTED = 130
-_RESUMABLE = frozenset({"train", "predict"})
+_RESUMABLE = frozenset({"train", "predict", "reproduce"})
 
 
 def main() -> None:
     """Run the command line of this process, and end it with the exit code."""
+    # A request to end is an interruption: what is due is written first.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     code = run(sys.argv[1:])
     try:
         sys.stdout.flush()

@@ -9,28 +9,30 @@ from typing import Annotated, Any
 import typer
 
 from gad.cli.console import Outcome
-from gad.cli.options import COLUMNS, OUTPUT, RUNNING, STRICT_CODE, Json, Smiles, Strict, Workers
+from gad.cli.options import (
+    OUTPUT,
+    RUNNING,
+    SPLITTING,
+    STRICT_CODE,
+    Data,
+    Features,
+    Json,
+    Smiles,
+    SplitBy,
+    SplitColumn,
+    SplitFile,
+    Strict,
+    Targets,
+    Task,
+    Weight,
+    Workers,
+    set_threads,
+    split_kind,
+)
 
-_SPLIT, _MODEL, _HARDWARE = "Splitting", "Model", "Hardware"
+_MODEL, _HARDWARE = "Model", "Hardware"
 # Long lists that are in summary.json, for programs that want them.
 _LONG = frozenset({"curve", "parity"})
-
-
-class TaskKind(str, Enum):
-    """What is learned."""
-
-    regression = "regression"
-    classification = "classification"
-
-
-class SplitKind(str, Enum):
-    """How rows are divided into training, validation and test."""
-
-    random = "random"
-    stratified = "stratified"
-    scaffold = "scaffold"
-    column = "column"
-    file = "file"
 
 
 class LoggerKind(str, Enum):
@@ -41,66 +43,22 @@ class LoggerKind(str, Enum):
 
 
 def train(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.",
-        ),
-    ],
+    data: Data,
     smiles: Smiles = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="What to learn; once for each column. Guessed if only one is numeric.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="How much each row counts.", rich_help_panel=COLUMNS),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="A numeric column given to the model; once for each.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    task: Annotated[
-        TaskKind | None,
-        typer.Option(help="The labels decide if left out.", rich_help_panel=COLUMNS),
-    ] = None,
-    split: Annotated[
-        SplitKind | None,
-        typer.Option(
-            help="How rows are divided 80:10:10. [dim]\\[default: random][/]",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
-    split_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="The column that says train, val or test.", rich_help_panel=_SPLIT
-        ),
-    ] = None,
-    split_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file that lists the rows of each part, such as split.json of a run.",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
+    target: Targets = None,
+    weight: Weight = None,
+    feature: Features = None,
+    task: Task = None,
+    split: SplitBy = None,
+    split_column: SplitColumn = None,
+    split_file: SplitFile = None,
     folds: Annotated[
         int | None,
         typer.Option(
             min=2,
             metavar="K",
             help="Cross-validate in K folds; the model is the ensemble of them.",
-            rich_help_panel=_SPLIT,
+            rich_help_panel=SPLITTING,
         ),
     ] = None,
     recipe: Annotated[
@@ -206,7 +164,7 @@ def train(
     changes = dict(parse_setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = str(seed)
-    _set_threads(threads)
+    set_threads(threads)
     with listener(quiet=as_json) as reporter:
         done = run_training(
             data,
@@ -215,7 +173,7 @@ def train(
             weight=weight,
             features=feature or (),
             task=None if task is None else task.value,
-            split=_split(split, split_column, split_file),
+            split=split_kind(split, split_column, split_file),
             split_column=split_column,
             split_file=split_file,
             folds=folds,
@@ -243,29 +201,6 @@ def train(
         terminal_summary(summary),
         STRICT_CODE if strict and rejected else 0,
     )
-
-
-def _split(split: SplitKind | None, column: str | None, file: Path | None) -> str:
-    """The kind of split that the three options agree on."""
-    if column is not None and file is not None:
-        raise typer.BadParameter("--split-column and --split-file exclude each other")
-    implied = SplitKind.column if column is not None else SplitKind.file if file else None
-    if split is not None and implied is not None and split is not implied:
-        raise typer.BadParameter(f"--split {split.value} contradicts --split-{implied.value}")
-    chosen = split or implied or SplitKind.random
-    if implied is None and chosen in {SplitKind.column, SplitKind.file}:
-        raise typer.BadParameter(f"--split {chosen.value} needs --split-{chosen.value}")
-    return chosen.value
-
-
-def _set_threads(threads: int | None) -> None:
-    """One thread unless told otherwise: as quick on small molecules, and leaves cores to others."""
-    import os
-
-    import torch
-
-    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads or 1)
 
 
 def _paths(folder: Path) -> dict[str, str]:

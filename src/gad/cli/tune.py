@@ -9,73 +9,44 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gad.cli.console import Outcome, facts
-from gad.cli.options import COLUMNS, OUTPUT, RUNNING, Json, Smiles, Workers
-from gad.cli.train import SplitKind, TaskKind, _set_threads, _split
+from gad.cli.options import (
+    OUTPUT,
+    RUNNING,
+    Data,
+    Features,
+    Json,
+    Smiles,
+    SplitBy,
+    SplitColumn,
+    SplitFile,
+    Targets,
+    Task,
+    Weight,
+    Workers,
+    set_threads,
+    split_kind,
+)
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from gad.experiments.tune_results import TuningRun
 
-_SPLIT, _SEARCH = "Splitting", "Search"
+_SEARCH = "Search"
 # Trials shown to people; all of them are in trials.csv.
 _SHOWN = 15
 
 
 def tune(
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.",
-        ),
-    ],
+    data: Data,
     smiles: Smiles = None,
-    target: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="What to learn; once for each column. Guessed if only one is numeric.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    weight: Annotated[
-        str | None,
-        typer.Option(metavar="COL", help="How much each row counts.", rich_help_panel=COLUMNS),
-    ] = None,
-    feature: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="A numeric column given to the model; once for each.",
-            rich_help_panel=COLUMNS,
-        ),
-    ] = None,
-    task: Annotated[
-        TaskKind | None,
-        typer.Option(help="The labels decide if left out.", rich_help_panel=COLUMNS),
-    ] = None,
-    split: Annotated[
-        SplitKind | None,
-        typer.Option(
-            help="How rows are divided 80:10:10. [dim]\\[default: random][/]",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
-    split_column: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COL", help="The column that says train, val or test.", rich_help_panel=_SPLIT
-        ),
-    ] = None,
-    split_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A file that lists the rows of each part, such as split.json of a run.",
-            rich_help_panel=_SPLIT,
-        ),
-    ] = None,
+    target: Targets = None,
+    weight: Weight = None,
+    feature: Features = None,
+    task: Task = None,
+    split: SplitBy = None,
+    split_column: SplitColumn = None,
+    split_file: SplitFile = None,
     recipe: Annotated[
         str,
         typer.Option(
@@ -183,7 +154,7 @@ def tune(
     changes = dict(parse_setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = str(seed)
-    _set_threads(threads)
+    set_threads(threads)
     with listener(quiet=as_json) as reporter:
         found = search(
             data,
@@ -192,7 +163,7 @@ def tune(
             weight=weight,
             features=feature or (),
             task=None if task is None else task.value,
-            split=_split(split, split_column, split_file),
+            split=split_kind(split, split_column, split_file),
             split_column=split_column,
             split_file=split_file,
             recipe=recipe,

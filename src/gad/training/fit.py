@@ -371,7 +371,7 @@ def fit(
                 trainer.fit(module, ckpt_path=known, weights_only=False)
     best = module.evaluated
     best.load_state_dict(keeper.best)
-    best.eval()
+    best.eval().requires_grad_(True)
     return Fitted(best, keeper.curve, keeper.best_epoch, keeper.best_loss, keeper.seconds)
 
 
@@ -396,23 +396,26 @@ def _still_collector() -> Iterator[None]:
 @contextmanager
 def _after_the_batch(keeper: _Keeper) -> Iterator[None]:
     """Let an interruption wait for the end of the batch and its checkpoint; a second does not."""
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    usual = signal.default_int_handler
+    heard = [s for s in (signal.SIGINT, signal.SIGTERM) if signal.getsignal(s) is usual]
+    if threading.current_thread() is not threading.main_thread() or not heard:
         yield
         return
 
     def note(number: int, frame: FrameType | None) -> None:
         if keeper.interrupted:
-            signal.default_int_handler(number, frame)
+            usual(number, frame)
         keeper.interrupted = True
 
-    signal.signal(signal.SIGINT, note)
+    for number in heard:
+        signal.signal(number, note)
     try:
         yield
     except _Leave:
         raise KeyboardInterrupt from None
     finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in heard:
+            signal.signal(number, usual)
     if keeper.interrupted:  # too late for the last checkpoint, which there is anyway
         raise KeyboardInterrupt
 
