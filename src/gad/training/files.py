@@ -25,6 +25,8 @@ from gad.training.predictor import Prediction, Predictor
 from gad.training.reporter import Reporter
 
 _CHUNK = 2048
+# A process takes seconds to start: so many chunks pay for it.
+_CHUNKS_FOR_PROCESSES = 12
 
 
 @dataclass(frozen=True)
@@ -120,9 +122,10 @@ def _predictions(
 ) -> Iterator[tuple[Chunk, Prediction]]:
     """Chunks with their predictions, in order; in processes once the file proves long."""
     chunks = table.chunks(_CHUNK, start)
-    first = list(islice(chunks, 3))
+    enough = _CHUNKS_FOR_PROCESSES if workers is None else 3
+    first = list(islice(chunks, enough))
     jobs = workers if workers is not None else cores()
-    if jobs <= 1 or len(first) < 3:
+    if jobs <= 1 or len(first) < enough:
         for chunk in chain(first, chunks):
             yield predict_chunk(job, chunk)
         return
