@@ -14,7 +14,7 @@ from torch import Tensor
 from gad import native
 from gad.operators.eigenbasis import ragged_arange, starts
 from gad.operators.layouts import Basis, FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
-from gad.operators.spans import Spans
+from gad.operators.packing import concatenate, pick
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -363,64 +363,7 @@ class GraphOperators:
         >>> gad.GraphOperators.concatenate([pair, pair]).num_graphs
         2
         """
-        if not parts:
-            raise ValueError("an empty batch: there are no graphs to concatenate")
-        shifts = {
-            "batch": [p.num_graphs for p in parts],
-            "source": [p.num_nodes for p in parts],
-            "target": [p.num_nodes for p in parts],
-            "members": [p.num_nodes for p in parts],
-            "reverse": [p.num_edges for p in parts],
-            "edge_position": [p.num_given_edges for p in parts],
-        }
-        values: dict[str, Any] = {}
-        for f in fields(GraphOperators):
-            column = [getattr(p, f.name) for p in parts]
-            tensors = [c for c in column if isinstance(c, Tensor)]
-            if len(tensors) < len(parts):
-                if tensors:
-                    what = "a basis" if "eigen" in f.name or "basis" in f.name else "directions"
-                    raise ValueError(f"some of these graphs have {what} and some have not")
-                continue
-            if f.name in shifts:
-                start = 0
-                for position, (tensor, step) in enumerate(
-                    zip(tensors, shifts[f.name], strict=True)
-                ):
-                    tensors[position] = tensor + start
-                    start += step
-            values[f.name] = torch.cat(tensors)
-        return replace(
-            parts[0],
-            **values,
-            num_graphs=sum(p.num_graphs for p in parts),
-            num_given_edges=sum(p.num_given_edges for p in parts),
-        )
-
-    @property
-    def _spans(self) -> tuple[tuple[str, ...], Tensor, Tensor]:
-        """Levels, where the flat arrays of every graph begin, and how long they are [levels, B]."""
-        return self.once("spans", self._make_spans)
-
-    def _make_spans(self) -> tuple[tuple[str, ...], Tensor, Tensor]:
-        if bool((self.batch.diff() < 0).any()):
-            raise ValueError("arranged operators are not cut again: select first, then arrange")
-        edge_graph = self.batch[self.target]
-        unit_graph = self.batch[self.members[starts(self.component_sizes)]]
-        per = {"node": self.graph_sizes, "edge": self._per_graph(edge_graph, None)}
-        per["unit"] = self._per_graph(unit_graph, None)
-        if self.basis_counts is not None:
-            per["value"] = self._per_graph(unit_graph, self.basis_counts)
-            per["vector"] = self._per_graph(unit_graph, self.basis_counts * self.component_sizes)
-        if self.field_directions is not None:
-            extra = (self.field_directions - 1).clamp_min(0)
-            per["other"] = self._per_graph(edge_graph, extra)
-        counts = torch.stack(list(per.values()))
-        return tuple(per), counts.cumsum(1) - counts, counts
-
-    def _per_graph(self, graph: Tensor, amount: Tensor | None) -> Tensor:
-        amount = torch.ones_like(graph) if amount is None else amount
-        return torch.zeros_like(self.graph_sizes).index_add_(0, graph, amount)
+        return concatenate(parts)
 
     def select(self, graphs: Tensor) -> GraphOperators:
         """The operators of some graphs [b] (int64 numbers), in the order given.
@@ -435,44 +378,7 @@ class GraphOperators:
 
     def pick(self, graphs: Tensor) -> tuple[GraphOperators, Tensor, Tensor]:
         """The operators of some graphs, and where their nodes and edges stand in these."""
-        if graphs.numel() == 0:
-            raise ValueError("an empty batch: no graphs were chosen")
-        levels, first, count = self._spans
-        first, count = first[:, graphs], count[:, graphs]
-        totals = count.sum(1).tolist()
-        rows = zip(first, count, totals, strict=True)
-        at = {level: Spans(*row) for level, row in zip(levels, rows, strict=True)}
-        # How far the nodes and edges of a graph move.
-        by_node, by_edge = (first - count.cumsum(1) + count)[:2]
-        nodes, edges = at["node"], at["edge"]
-
-        def take(values: Tensor | None, level: str) -> Tensor | None:
-            return None if values is None else at[level].take(values)
-
-        chosen = GraphOperators(
-            batch=nodes.each(torch.arange(graphs.numel(), device=self.device)),
-            num_graphs=graphs.numel(),
-            mass=nodes.take(self.mass),
-            source=edges.take_numbers(self.source, by_node),
-            target=edges.take_numbers(self.target, by_node),
-            weight=edges.take(self.weight),
-            reverse=edges.take_numbers(self.reverse, by_edge),
-            # Features of edges are taken along in the operators' own order.
-            edge_position=torch.arange(edges.total, device=self.device),
-            num_given_edges=edges.total,
-            members=nodes.take_numbers(self.members, by_node),
-            component_sizes=at["unit"].take(self.component_sizes),
-            eigenvalues=take(self.eigenvalues, "value"),
-            eigenvectors=take(self.eigenvectors, "vector"),
-            basis_counts=take(self.basis_counts, "unit"),
-            field=take(self.field, "edge"),
-            field_norm=take(self.field_norm, "edge"),
-            field_directions=take(self.field_directions, "edge"),
-            field_others=take(self.field_others, "other"),
-            residual=None if self.residual is None else self.residual[graphs],
-        )
-        chosen._cache["graph_sizes"] = count[0]
-        return chosen, nodes.places, edges.places
+        return pick(self, graphs)
 
     def __getstate__(self) -> dict[str, Any]:
         """What copies and pickles carry: not the layouts, which are worked out anew."""
