@@ -70,7 +70,8 @@ def test_the_two_recipes_differ_as_the_paper_and_its_code_do():
 def test_settings_of_the_paper(name):
     recipe = load_recipe(name).to_dict()
     settings = {
-        "loss": "l1", "learning_rate": 1e-3, "weight_decay": 3e-6, "schedule": "plateau",
+        "loss": "l1", "learning_rate": 1e-3, "weight_decay": 3e-6, "optimizer": "adam",
+        "schedule": "plateau",
         "plateau_factor": 0.5, "plateau_patience": 15, "plateau_threshold": 0.004,
         "minimum_rate": 1e-5, "epochs": 300, "layers": 4, "towers": 5, "readout": "mean",
         "batch_norm": True, "graph_norm": True, "dropout": 0.0, "clip": 0.0, "ema": 0.0,

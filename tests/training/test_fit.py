@@ -131,3 +131,15 @@ def test_missing_labels_have_no_part(data):
     assert float(loss.detach()) == 1.0
     assert float(weight) == 1.0
     assert outputs.grad.tolist() == [[1.0], [0.0]]
+
+
+@pytest.mark.parametrize(("decay", "alike"), [(0.0, True), (0.5, False)])
+def test_optimisers_differ_by_how_weights_decay(data, decay, alike):
+    task, labelled = data
+    recipe = replace(TINY, epochs=1, weight_decay=decay)
+    fits = [
+        fit(fresh(recipe), replace(recipe, optimizer=name), task, labelled, ROWS)
+        for name in ("adamw", "adam")
+    ]
+    ours, theirs = (weights(fitted)["blocks.0.across_towers.weight"] for fitted in fits)
+    assert torch.equal(ours, theirs) == alike

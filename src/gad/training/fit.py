@@ -164,7 +164,8 @@ class _Module(L.LightningModule):
     def configure_optimizers(self) -> Any:
         recipe = self.recipe
         groups = decay_groups(self.model, recipe.weight_decay)
-        optimiser = torch.optim.AdamW(groups, lr=recipe.learning_rate, fused=True)
+        kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
+        optimiser = kind(groups, lr=recipe.learning_rate, fused=True)
         if recipe.schedule == "plateau":
             # Stepped by the keeper and not by Lightning, which does so only after the moment at
             # which an epoch's checkpoint is written.

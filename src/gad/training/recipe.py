@@ -47,7 +47,9 @@ class Recipe:
         value_norm: batch norm of the atoms' real values (random walks, cycles) where they enter.
     Training:
         epochs: at most so many.
-        batch_size, learning_rate, weight_decay: of Adam (decay decoupled, as in AdamW).
+        optimizer: "adamw", whose decay shrinks the weights themselves, or "adam", whose decay is a
+            part of the gradient (Loshchilov & Hutter 2019).
+        batch_size, learning_rate, weight_decay: of the optimiser.
         loss: l1, mse or huber for regression (classification uses the log loss).
         schedule: plateau (divide when validation stalls), cosine, or constant.
         warmup: epochs over which the rate rises.
@@ -88,6 +90,7 @@ class Recipe:
     epochs: int = 60
     batch_size: int = 64
     learning_rate: float = 1e-3
+    optimizer: str = "adamw"
     weight_decay: float = 1e-5
     loss: str = "l1"
     schedule: str = "cosine"
@@ -171,6 +174,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "dx_centre": ("message", "node"),
     "readout": ("mean", "sum"),
     "loss": ("l1", "mse", "huber"),
+    "optimizer": ("adamw", "adam"),
     "schedule": ("plateau", "cosine", "constant"),
 }
 _MANY = 1e9
