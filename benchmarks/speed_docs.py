@@ -1,10 +1,10 @@
-"""Write the records into the tables of ``docs/performance.md``.
+"""Write the records into the tables of ``docs/performance.md`` and of the README.
 
-The page is prose with marked places, ``<!-- speed -->`` to ``<!-- /speed -->`` and so on; what
+A page is prose with marked places, ``<!-- speed -->`` to ``<!-- /speed -->`` and so on; what
 stands between the marks is replaced by what ``results/`` says now, and nothing else is touched::
 
     python -m benchmarks docs           # write
-    python -m benchmarks docs --check   # is the page up to date?
+    python -m benchmarks docs --check   # are the pages up to date?
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 from benchmarks.speed_record import RESULTS, ROOT, load
 from gad.data.atomic import write_atomic
 
-PAGE = ROOT / "docs" / "performance.md"
 TITLES = {
     "train_vs_pna": "training, against a PyTorch Geometric `PNAConv` network of the same size",
     "train_vs_chemprop": "training, against chemprop's training of a D-MPNN of the same size",
@@ -175,24 +174,61 @@ def cores(record: dict[str, Any]) -> str:
     return f"{grid(('training', 'molecules/s'), rows)}\n\n{told}"
 
 
-# Place on the page → its record, and what makes the text.
-PLACES: dict[str, tuple[str, Callable[[dict[str, Any]], str]]] = {
-    "speed": ("speed.json", speed),
-    "settings": ("speed.json", settings),
-    "files": ("speed.json", files),
-    "profile": ("profile.json", profile),
-    "growth": ("growth.json", growth),
-    "cores": ("growth.json", cores),
+def brief(record: dict[str, Any]) -> str:
+    """The figures against others, in a few words."""
+    rows = [
+        [TITLES[f["name"]], number(f["ours"]), number(f["theirs"]), f"**{number(f['ratio'])}×**"]
+        for f in record["figures"]
+        if "_vs_" in f["name"]
+    ]
+    return grid(("molecules per second", "ours", "theirs", "ratio"), rows)
+
+
+def accuracy(record: dict[str, Any]) -> str:
+    """Test errors of every set and method, the lowest in bold, and who wins where."""
+    methods = {"gad": "gad", "chemprop": "chemprop", "ridge": "ridge on RDKit descriptors"}
+    rows = []
+    for name, by in record["errors"].items():
+        for error in ("mae", "rmse"):
+            lowest = min(by[method][error] for method in by)
+            cells = (
+                f"**{by[m][error]:.3f}**" if by[m][error] == lowest else f"{by[m][error]:.3f}"
+                for m in methods
+            )
+            ratio = record["ratios"][error]["chemprop"][name]
+            rows.append([f"{SETS[name]}, {error.upper()}", *cells, f"{ratio:.2f}"])
+    seeds = {by[method]["seeds"] for by in record["errors"].values() for method in by}
+    known = (
+        f"Means over {', '.join(map(str, seeds))} seeds; chemprop {record['versions']['chemprop']}."
+    )
+    mean = record["mean_ratios"]
+    told = f"Mean of the three ratios to chemprop: {mean['mae']['chemprop']:.2f} (MAE), "
+    told += f"{mean['rmse']['chemprop']:.2f} (RMSE). {known}"
+    return f"{grid(('test error', *methods.values(), 'gad / chemprop'), rows)}\n\n{told}"
+
+
+SETS = {"esol": "ESOL (log mol/L)", "freesolv": "FreeSolv (kcal/mol)", "aqsol": "AqSol (log mol/L)"}
+# Page → place → its record, and what makes the text.
+PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
+    "docs/performance.md": {
+        "speed": ("speed.json", speed),
+        "settings": ("speed.json", settings),
+        "files": ("speed.json", files),
+        "profile": ("profile.json", profile),
+        "growth": ("growth.json", growth),
+        "cores": ("growth.json", cores),
+    },
+    "README.md": {"accuracy": ("accuracy.json", accuracy), "speed": ("speed.json", brief)},
 }
 
 
-def fill(page: str) -> str:
+def fill(name: str, page: str) -> str:
     """The page with every place filled from its record; a place without a record is left alone."""
-    for place, (name, make) in PLACES.items():
+    for place, (file, make) in PAGES[name].items():
         pattern = re.compile(f"(<!-- {place} -->\n).*?(<!-- /{place} -->)", re.DOTALL)
         if not pattern.search(page):
-            raise ValueError(f"{PAGE.name} has no place <!-- {place} --> … <!-- /{place} -->")
-        record = load(RESULTS / name)
+            raise ValueError(f"{name} has no place <!-- {place} --> … <!-- /{place} -->")
+        record = load(RESULTS / file)
         if record:
             # Backslashes of a text are its own, not the pattern's.
             text = make(record).replace("\\", "\\\\")
@@ -204,12 +240,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="only say whether it is up to date")
     chosen = parser.parse_args(arguments)
-    before = PAGE.read_text(encoding="utf-8")
-    after = fill(before)
-    if chosen.check:
-        sys.exit(0 if before == after else f"{PAGE.name} is out of date: python -m benchmarks docs")
-    write_atomic(PAGE, after.encode())
-    print(f"{PAGE.relative_to(ROOT)}: {'changed' if after != before else 'up to date already'}")
+    for name in PAGES:
+        before = (ROOT / name).read_text(encoding="utf-8")
+        after = fill(name, before)
+        if chosen.check and before != after:
+            sys.exit(f"{name} is out of date: python -m benchmarks docs")
+        if not chosen.check:
+            write_atomic(ROOT / name, after.encode())
+            print(f"{name}: {'changed' if after != before else 'up to date already'}")
 
 
 if __name__ == "__main__":
