@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gad.nn import Diffusion, ImplicitDiffusion, SpectralDiffusion
+from gad.nn.diffusion import spread_times
 from gad.operators import (
     HEAT,
     IMPLICIT,
@@ -20,6 +21,8 @@ from gad.operators import (
     Heat,
     ImplicitStep,
 )
+from gad.training.build import Inputs, build_model
+from gad.training.recipe import Recipe
 from tests.graphs import ZOO, Graph, disjoint, isolated, molecule, path, ring
 from tests.nn.samples import EVERY_SCHEME
 from tests.reference import dense
@@ -100,6 +103,19 @@ def test_times_start_spread_from_local_to_global(scheme, channels):
         assert (reach > 2).any()
     for tower in reach.split(5) if channels == 75 else ():
         assert tower.max() > 3 * tower.min()
+
+
+@pytest.mark.parametrize("longest", [0.0, 0.05, 1.0, 100.0])
+def test_times_start_up_to_the_longest(longest):
+    times = spread_times(200, longest)
+    assert float(times.max()) == pytest.approx(longest, rel=0.05)
+    assert float(times.min()) == pytest.approx(min(longest, 0.1), rel=0.05)
+
+
+def test_a_recipe_says_from_where_times_are_learned():
+    recipe = Recipe(width=20, longest_time=2.0)
+    model = build_model(recipe, Inputs((28,), 0, (4,), 0), 1)
+    assert all(1.5 < float(layer.times.max()) <= 2.0 for layer in model.diffusions())
 
 
 @EVERY_SCHEME

@@ -49,7 +49,7 @@ class Diffusion(nn.Module):
         super().__init__()
         self.scheme = scheme
         self.solver = solver
-        self.raw_times = nn.Parameter(_spread(channels))
+        self.raw_times = nn.Parameter(spread_times(channels))
         if times is not None:
             self.set_times(times)
 
@@ -149,14 +149,16 @@ class ImplicitDiffusion(Diffusion):
         return Eigenbasis() if whole else ConjugateGradient()
 
 
-def _spread(channels: int) -> Tensor:
+def spread_times(channels: int, longest: float = _LONGEST) -> Tensor:
     """Times spread evenly in logarithm, such that any run of channels is spread as well.
 
     Multiples of the golden ratio modulo 1 fill the interval evenly from the first few on, so that
-    every tower has short and long times.
+    every tower has short and long times. They begin at 0.1, or are all the longest if that is less.
     """
     share = (torch.arange(1, channels + 1, dtype=torch.float64) * _GOLDEN) % 1
-    return (_SHORTEST * (_LONGEST / _SHORTEST) ** share).to(torch.get_default_dtype())
+    shortest = min(_SHORTEST, longest)
+    spread = shortest * (longest / shortest) ** share if longest > 0 else torch.zeros_like(share)
+    return spread.to(torch.get_default_dtype())
 
 
 class _NonNegative(torch.autograd.Function):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from gad.data.molecules import Preparation
 from gad.nn import (
     GAD,
     CategoricalEncoder,
+    Diffusion,
     FeatureEncoder,
     Head,
     ImplicitDiffusion,
@@ -19,6 +20,7 @@ from gad.nn import (
     widest,
 )
 from gad.nn.baselines import BaselineBlock, baseline_blocks
+from gad.nn.diffusion import spread_times
 from gad.operators.cycles import cycle_lengths
 from gad.training.recipe import HEADS, NO_BONDS, Recipe
 
@@ -72,7 +74,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             ),
             edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
             head=Head(width + inputs.graph_values, outputs),
-            diffusion=_SCHEMES[recipe.scheme],
+            diffusion=_diffusion(recipe),
             aggregators=recipe.aggregators,
             scalers=recipe.scalers,
             towers=recipe.towers,
@@ -90,6 +92,13 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
 
     width = recipe.width or widest(of_width, recipe.budget, multiple=recipe.width_step)
     return of_width(width)
+
+
+def _diffusion(recipe: Recipe) -> Callable[[int], Diffusion] | None:
+    kind = _SCHEMES[recipe.scheme]
+    if kind is None:
+        return None
+    return lambda width: kind(width, times=spread_times(width, recipe.longest_time))
 
 
 def _baseline(recipe: Recipe, width: int, edges: int) -> list[BaselineBlock]:

@@ -40,6 +40,7 @@ class Recipe:
             scheme, towers, aggregators or scalers; gcn, sage and monet cannot use bonds, and gsn
             needs cycles. See :mod:`gad.nn.baselines`.
         scheme: implicit, spectral, or none (no diffusion: DGN, PNA).
+        longest_time: diffusion times start spread between 0.1 and this.
         layers, towers, aggregators, scalers, dx_centre, readout: see :class:`gad.nn.GAD`.
         width: channels, 0 for the widest model within ``budget`` parameters.
         edges: bonds in every message, encoded in ``edge_channels`` channels.
@@ -71,6 +72,7 @@ class Recipe:
 
     network: str = "gad"
     scheme: str = "implicit"
+    longest_time: float = 25.0
     layers: int = 4
     width: int = 100
     budget: int = 0
@@ -179,7 +181,8 @@ _CHOICES: dict[str, tuple[str, ...]] = {
 }
 _MANY = 1e9
 _RANGES: dict[str, tuple[float, float]] = {
-    "k": (0, _MANY), "random_walk": (0, 1000), "cycles": (0, 20), "layers": (1, 1000),
+    "k": (0, _MANY), "random_walk": (0, 1000), "longest_time": (0, 1e6),
+    "cycles": (0, 20), "layers": (1, 1000),
     "width": (0, 100_000), "budget": (0, 1e12), "towers": (1, 10_000), "edge_channels": (1, 10_000),
     "dropout": (0, 0.99), "epochs": (1, _MANY), "batch_size": (1, _MANY),
     "learning_rate": (1e-12, 10), "weight_decay": (0, 10), "warmup": (0, _MANY),
