@@ -20,13 +20,16 @@ typedef struct {
     const float *bias, *mix_bias;                   /* [C] */
     const float *mix;                               /* [T, S C/T, A C/T] */
     const float *V, *a, *W, *b;                     /* [C, C], [C], [C, 2C], [C]; or NULL */
-    int64_t centre_is_node, residual;
-    float slope;
+    const float *edges, *edge;                      /* [E, D] features, [C, D] weights; or NULL */
+    int64_t edge_channels;                          /* D */
+    int64_t centre_is_node, residual, power;        /* dr/dt = -lambda r^power */
+    float slope;                                    /* of LeakyReLU below 0 */
 } Block;
 
 /* gradients of the weights, in the shapes of the weights */
 typedef struct {
-    float *source, *target, *own, *bias, *mix_bias, *mix, *gain, *shift, *V, *a, *W, *b, *times;
+    float *source, *target, *own, *bias, *mix_bias, *mix, *gain, *shift, *V, *a, *W, *b;
+    float *edge, *edges, *times;
 } Gradients;
 
 enum { CHUNK = 64, BUNDLE = 12 }; /* columns of a product, rows of a sum over columns, at a time */
@@ -49,6 +52,7 @@ typedef struct {
     float *parts;      /* [T, 3 C/T, N]: p, q, and a node's own part, to which aggregates are added */
     float *aggregates; /* [T, A C/T, N] */
     float *xi, *f, *u; /* [C, N] */
+    float *e;          /* [C, E] the edges' part of the messages */
     float *products;   /* [T, 3 C/T, C/T] the weights of the parts */
     float *mixes;      /* [T, G, C/T, A C/T] the weights of the aggregates by degree */
     float *shifts;     /* [T, 3 C/T] */
@@ -73,6 +77,7 @@ static Kept keep(const Block *b, float **memory)
         .xi = take(memory, b->norm ? all : 0),
         .f = take(memory, all),
         .u = take(memory, b->V ? all : 0),
+        .e = take(memory, b->edge ? C * leading(b->graphs->edges) : 0),
         .products = take(memory, 3 * C * g.outputs),
         .mixes = take(memory, g.towers * g.groups * g.outputs * g.inputs),
         .shifts = take(memory, 3 * C),
@@ -138,6 +143,13 @@ static void sum_rows(int64_t rows, int64_t n, const float *x, int64_t ld, float 
     }
 }
 
+/* y = scale x for the first of several, += for the others */
+static void gather_scaled(int first, int64_t n, float scale, const float *restrict x,
+                          float *restrict y)
+{
+    for (int64_t i = 0; i < n; i++) y[i] = (first ? 0 : y[i]) + scale * x[i];
+}
+
 /* the weights of the three parts as one, and those of the aggregates for every degree */
 static void prepare_weights(const Block *b, const Kept *k)
 {
@@ -152,12 +164,10 @@ static void prepare_weights(const Block *b, const Kept *k)
                 k->shifts[(3 * t + i) * w + r] = shift[i] ? shift[i][t * w + r] : 0;
         }
         for (int64_t d = 0; d < g.groups; d++)
-            for (int64_t j = 0; j < whole; j++) {
-                float total = 0;
-                for (int64_t s = 0; s < b->scalers; s++)
-                    total += b->scales[s * g.groups + d] * b->mix[(t * b->scalers + s) * whole + j];
-                k->mixes[(t * g.groups + d) * whole + j] = total;
-            }
+            for (int64_t s = 0; s < b->scalers; s++)
+                gather_scaled(!s, whole, b->scales[s * g.groups + d],
+                              b->mix + (t * b->scalers + s) * whole,
+                              k->mixes + (t * g.groups + d) * whole);
     }
 }
 
@@ -167,28 +177,86 @@ static Rows rows_of(const Block *b)
     return (Rows){b->channels, w, 3 * w * ld, ld};
 }
 
-static Messages messages_of(const Block *b, const Kept *k, const float *e)
+static Messages messages_of(const Block *b, const Kept *k)
 {
     const Rows rows = rows_of(b);
-    return (Messages){rows, b->aggregators, b->names, k->parts, k->parts + rows.width * rows.ld, e,
+    return (Messages){rows, b->aggregators, b->names, k->parts, k->parts + rows.width * rows.ld,
+                      b->edge ? k->e : NULL, leading(b->graphs->edges),
                       b->centre_is_node ? k->h : NULL};
+}
+
+/* e = W edges^T */
+static void edge_forward(const Block *b, float *e)
+{
+    const int64_t C = b->channels, D = b->edge_channels, E = b->graphs->edges, ld = leading(E);
+#pragma omp parallel
+    {
+        float *turned = scratch(D * CHUNK);
+        memset(turned, 0, (size_t)(D * CHUNK) * sizeof(float));
+#pragma omp for schedule(dynamic, 4)
+        for (int64_t from = 0; from < E; from += CHUNK) {
+            const int64_t n = from + CHUNK < E ? CHUNK : E - from;
+            transpose(n, D, b->edges + from * D, D, turned, CHUNK);
+            multiply(0, NULL, C, padded(n), D, b->edge, D, 1, turned, CHUNK, e + from, ld);
+        }
+        free(turned);
+    }
+}
+
+/* x [rows, D] with zeros behind every row up to P, a multiple of sixteen */
+static float *with_margin(int64_t rows, int64_t D, int64_t P, const float *x)
+{
+    float *y = scratch(rows * P);
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t i = 0; i < P; i++) y[r * P + i] = i < D ? x[r * D + i] : 0;
+    return y;
+}
+
+/* from the gradient of e those of the edges' features, grad_e^T W, and of W, grad_e edges */
+static void edge_backward(const Block *b, const float *grad_e, const Gradients *d)
+{
+    const int64_t C = b->channels, D = b->edge_channels, E = b->graphs->edges, ld = leading(E);
+    const int64_t P = padded(D);
+    float *W = with_margin(C, D, P, b->edge), *edges = with_margin(E, D, P, b->edges);
+#pragma omp parallel
+    {
+        float *result = scratch((CHUNK > BUNDLE ? CHUNK : BUNDLE) * P);
+#pragma omp for schedule(dynamic, 4) nowait
+        for (int64_t from = 0; from < E; from += CHUNK) {
+            const int64_t n = from + CHUNK < E ? CHUNK : E - from;
+            multiply(0, NULL, n, P, C, grad_e + from, 1, ld, W, P, result, P);
+            for (int64_t i = 0; i < n; i++)
+                memcpy(d->edges + (from + i) * D, result + i * P, (size_t)D * sizeof(float));
+        }
+#pragma omp for schedule(dynamic, 1)
+        for (int64_t o = 0; o < C; o += BUNDLE) {
+            const int64_t m = o + BUNDLE < C ? BUNDLE : C - o;
+            multiply(0, NULL, m, P, E, grad_e + o * ld, ld, 1, edges, P, result, P);
+            for (int64_t i = 0; i < m; i++)
+                memcpy(d->edge + (o + i) * D, result + i * P, (size_t)D * sizeof(float));
+        }
+        free(result);
+    }
+    free(W);
+    free(edges);
 }
 
 /* ---------------------------------------------------------------- forward
 
-   x, y [N, C]; e [C, E] or NULL; the responses and, as a result, the coefficients [sum of K, C]. */
+   x, y [N, C]; the responses and, as a result, the coefficients [sum of K, C]. */
 
-void block_forward(const Block *b, const float *x, const float *response, const float *e,
-                   float *memory, float *coefficients, float *y)
+void block_forward(const Block *b, const float *x, const float *response, float *memory,
+                   float *coefficients, float *y)
 {
     const Kept k = keep(b, &memory);
     const Groups g = groups_of(b);
     const Rows rows = rows_of(b);
-    const Messages messages = messages_of(b, &k, e);
+    const Messages messages = messages_of(b, &k);
     const int64_t C = b->channels, N = b->graphs->nodes, w = rows.width, ld = rows.ld;
     if (b->basis) filter(b->basis, C, x, response, coefficients, y, 0);
     const float *diffused = b->basis ? y : x;
     prepare_weights(b, &k);
+    if (b->edge) edge_forward(b, k.e);
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t from = 0; from < N; from += CHUNK) {
         const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N), n = end - from;
@@ -238,8 +306,8 @@ void block_forward(const Block *b, const float *x, const float *response, const 
 
 /* ---------------------------------------------------------------- backward
 
-   grad [N, C], slopes dr/dt [sum of K, C]; memory as block_forward left it, and as much to
-   spare; results: grad_x [N, C], grad_e [C, E] or NULL, and those of the weights. */
+   grad [N, C]; memory as block_forward left it, and as much to spare; results: grad_x [N, C] and the
+   gradients of the weights. */
 
 /* w [m, k] = a b^T over all nodes, some rows of it by each thread */
 static void gradient_of(const Block *b, int64_t m, int64_t k, const float *x, const float *y,
@@ -252,33 +320,13 @@ static void gradient_of(const Block *b, int64_t m, int64_t k, const float *x, co
              w + o * ldw, ldw);
 }
 
-/* sum over eigenpairs of slope . one side's coefficients . the other's */
-static void gradient_of_times(const Basis *basis, int64_t channels, const float *slopes,
-                              const float *one, const float *other, float *times)
-{
-    int64_t pairs = 0;
-    for (int64_t u = 0; u < basis->units; u++) pairs += basis->count[u];
-#pragma omp parallel for schedule(static)
-    for (int64_t from = 0; from < channels; from += COLUMNS) {
-        const int64_t end = from + COLUMNS < channels ? from + COLUMNS : channels;
-        double total[COLUMNS] = {0};
-        for (int64_t i = 0; i < pairs; i++)
-            for (int64_t c = from; c < end; c++) {
-                const int64_t j = i * channels + c;
-                total[c - from] += slopes[j] * one[j] * other[j];
-            }
-        for (int64_t c = from; c < end; c++) times[c] = (float)total[c - from];
-    }
-}
-
-void block_backward(const Block *b, const float *grad, const float *response, const float *slopes,
-                    const float *e, float *memory, float *spare, const float *coefficients,
-                    float *along, float *grad_x, float *grad_e, const Gradients *d)
+void block_backward(const Block *b, const float *grad, const float *response, float *memory,
+                    float *spare, const float *coefficients, float *grad_x, const Gradients *d)
 {
     const Kept k = keep(b, &memory), s = keep(b, &spare);
     const Groups g = groups_of(b);
     const Rows rows = rows_of(b);
-    const Messages messages = messages_of(b, &k, e);
+    const Messages messages = messages_of(b, &k);
     const int64_t C = b->channels, N = b->graphs->nodes, w = rows.width, ld = rows.ld;
     /* Gradients of y, u, f and h, where there is room for them. */
     float *gy = b->V ? s.u : s.f, *gu = b->W ? s.aggregates : gy, *gf = s.f, *gh = s.h;
@@ -319,7 +367,9 @@ void block_backward(const Block *b, const float *grad, const float *response, co
                 own[at(&rows, c) + i] = gf[c * ld + i] * (b->factor ? b->factor[i] : 1);
     product_by_group_weights(&g, own, rows.tower, k.aggregates, s.mixes);
     product_by_group(&g, k.mixes, own, rows.tower, s.aggregates, g.inputs * ld, 1);
-    reduce_backward(b->graphs, &messages, s.aggregates, s.parts, s.parts + w * ld, grad_e, gh);
+    reduce_backward(b->graphs, &messages, s.aggregates, s.parts, s.parts + w * ld,
+                    b->edge ? s.e : NULL, gh);
+    if (b->edge) edge_backward(b, s.e, d);
     for (int64_t r = 0; r < 3 * C; r++) /* no rubbish after the last node */
         memset(s.parts + r * ld + N, 0, (size_t)(padded(N) - N) * sizeof(float));
 #pragma omp parallel
@@ -346,17 +396,14 @@ void block_backward(const Block *b, const float *grad, const float *response, co
     const int64_t whole = w * g.inputs;
     for (int64_t t = 0; t < b->towers; t++)
         for (int64_t r = 0; r < b->scalers; r++)
-            for (int64_t j = 0; j < whole; j++) {
-                float total = 0;
-                for (int64_t i = 0; i < g.groups; i++)
-                    total += b->scales[r * g.groups + i] * s.mixes[(t * g.groups + i) * whole + j];
-                d->mix[(t * b->scalers + r) * whole + j] = total;
-            }
+            for (int64_t i = 0; i < g.groups; i++)
+                gather_scaled(!i, whole, b->scales[r * g.groups + i],
+                              s.mixes + (t * g.groups + i) * whole,
+                              d->mix + (t * b->scalers + r) * whole);
     if (b->basis) {
         float *diffused = s.aggregates; /* [N, C] */
         memcpy(diffused, grad_x, (size_t)(N * C) * sizeof(float));
-        filter(b->basis, C, diffused, response, along, grad_x, 1);
-        gradient_of_times(b->basis, C, slopes, coefficients, along, d->times);
+        filter_backward(b->basis, C, diffused, response, b->power, coefficients, grad_x, d->times);
     }
     for (int64_t i = 0; b->residual && i < N * C; i++) grad_x[i] += grad[i];
 }

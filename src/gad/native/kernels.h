@@ -28,6 +28,7 @@ typedef struct {
     const int64_t *size, *count;  /* [U] nodes n and eigenpairs K of each */
     const int64_t *members;       /* [N] nodes, component by component */
     const float *mass, *vectors;  /* [N]; [sum of n K], Phi row by row */
+    const float *values;          /* [sum of K] eigenvalues */
 } Basis;
 
 /* Channels in towers: row c % width of tower c / width, towers `tower` floats apart. */
@@ -45,7 +46,8 @@ typedef struct {
     int64_t aggregators;          /* A */
     const int64_t *names;         /* [A] */
     const float *p, *q;           /* [C, N] */
-    const float *e;               /* [C, E] or NULL */
+    const float *e;               /* [C, E], rows `lde` apart, or NULL */
+    int64_t lde;
     const float *z;               /* [C, N], rows `ld` apart, or NULL */
 } Messages;
 
@@ -54,7 +56,9 @@ void reduce_backward(const Graphs *, const Messages *, const float *grad,
                      float *grad_p, float *grad_q, float *grad_e, float *grad_z);
 
 void filter(const Basis *, int64_t channels, const float *x, const float *response,
-            float *coefficients, float *y, int64_t mass_on_the_right);
+            float *coefficients, float *y, int64_t adjoint);
+void filter_backward(const Basis *, int64_t channels, const float *grad, const float *response,
+                     int64_t power, const float *coefficients, float *grad_x, float *grad_times);
 
 typedef struct {
     int64_t towers, groups, outputs, inputs, ld; /* T, G, O, K */
@@ -82,7 +86,7 @@ void norm_backward(const Norm *, const Rows *, int64_t nodes, const float *grad,
 /* ---------------------------------------------------------------- products */
 
 typedef float vec __attribute__((vector_size(32)));
-enum { LANES = 8, COLUMNS = 16, TILE = 6, SPAN = 256 };
+enum { LANES = 8, COLUMNS = 16, TILE = 6, SPAN = 1024 };
 
 static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
 static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }

@@ -9,10 +9,13 @@
    y = right (R o left x), where left is Phi^T M and right Phi, or, for the gradient, left is Phi^T
    and right M Phi. x, y [N, C]; R and the coefficients left x [sum of K, C]. */
 
-void filter(const Basis *b, int64_t channels, const float *x, const float *response,
-            float *coefficients, float *y, int64_t mass_on_the_right)
+/* Gives the coefficients away (adjoint or not), or, for the backward pass, multiplies them with those
+   of the forward pass and with dr/dt = -lambda r^power, and sums over the eigenpairs of a component:
+   `sums` [U, C]. */
+static void spectral(const Basis *b, int64_t C, const float *x, const float *response, int adjoint,
+                     float *coefficients, const float *others, int64_t power, float *sums, float *y)
 {
-    const int64_t C = channels, P = padded(C);
+    const int64_t P = padded(C);
     int64_t (*first)[3] = malloc(sizeof(int64_t[3]) * (size_t)(b->units + 1));
     int64_t most = 1;
     first[0][0] = first[0][1] = first[0][2] = 0;
@@ -30,22 +33,33 @@ void filter(const Basis *b, int64_t channels, const float *x, const float *respo
         for (int64_t u = 0; u < b->units; u++) {
             const int64_t n = b->size[u], K = b->count[u];
             const int64_t *node = b->members + first[u][0];
-            const float *phi = b->vectors + first[u][2];
+            const float *phi = b->vectors + first[u][2], *lambda = b->values + first[u][1];
             const float *r = response + first[u][1] * C;
-            float *kept = coefficients + first[u][1] * C;
             for (int64_t i = 0; i < n; i++) {
-                const float m = mass_on_the_right ? 1 : b->mass[node[i]];
+                const float m = adjoint ? 1 : b->mass[node[i]];
                 for (int64_t c = 0; c < C; c++) own[i * P + c] = m * x[node[i] * C + c];
             }
             multiply(0, NULL, K, P, n, phi, 1, K, own, P, filtered, P);
-            for (int64_t k = 0; k < K; k++)
-                for (int64_t c = 0; c < C; c++) {
-                    kept[k * C + c] = filtered[k * P + c];
-                    filtered[k * P + c] *= r[k * C + c];
+            if (coefficients)
+                for (int64_t k = 0; k < K; k++)
+                    memcpy(coefficients + (first[u][1] + k) * C, filtered + k * P,
+                           (size_t)C * sizeof(float));
+            if (sums) {
+                float *sum = sums + u * C;
+                for (int64_t c = 0; c < C; c++) sum[c] = 0;
+                for (int64_t k = 0; k < K; k++) {
+                    const float *rk = r + k * C, *other = others + (first[u][1] + k) * C;
+                    for (int64_t c = 0; c < C; c++) {
+                        const float slope = -lambda[k] * rk[c] * (power == 2 ? rk[c] : 1);
+                        sum[c] += slope * filtered[k * P + c] * other[c];
+                    }
                 }
+            }
+            for (int64_t k = 0; k < K; k++)
+                for (int64_t c = 0; c < C; c++) filtered[k * P + c] *= r[k * C + c];
             multiply(0, NULL, n, P, K, phi, K, 1, filtered, P, own, P);
             for (int64_t i = 0; i < n; i++) {
-                const float m = mass_on_the_right ? b->mass[node[i]] : 1;
+                const float m = adjoint ? b->mass[node[i]] : 1;
                 for (int64_t c = 0; c < C; c++) y[node[i] * C + c] = m * own[i * P + c];
             }
         }
@@ -53,6 +67,26 @@ void filter(const Basis *b, int64_t channels, const float *x, const float *respo
         free(filtered);
     }
     free(first);
+}
+
+void filter(const Basis *b, int64_t channels, const float *x, const float *response,
+            float *coefficients, float *y, int64_t adjoint)
+{
+    spectral(b, channels, x, response, (int)adjoint, coefficients, NULL, 0, NULL, y);
+}
+
+/* the gradients of x and of the times, from the coefficients of the forward pass */
+void filter_backward(const Basis *b, int64_t channels, const float *grad, const float *response,
+                     int64_t power, const float *coefficients, float *grad_x, float *grad_times)
+{
+    float *sums = scratch(b->units * channels);
+    spectral(b, channels, grad, response, 1, NULL, coefficients, power, sums, grad_x);
+    for (int64_t c = 0; c < channels; c++) {
+        double total = 0;
+        for (int64_t u = 0; u < b->units; u++) total += sums[u * channels + c];
+        grad_times[c] = (float)total;
+    }
+    free(sums);
 }
 
 /* ---------------------------------------------------------------- a weight for every degree

@@ -111,7 +111,7 @@ void reduce_forward(const Graphs *g, const Messages *f, float *out)
         for (int64_t c = 0; c < f->rows.channels; c++) {
             const float *q = f->q + at(&f->rows, c);
             const float *d = g->degree;
-            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * g->edges : NULL, m);
+            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * f->lde : NULL, m);
             for (int64_t i = 0; i < f->aggregators; i++) {
                 float *y = out + result(f, c, i);
                 switch (f->names[i]) {
@@ -169,16 +169,16 @@ void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
 #pragma omp parallel
     {
         float *m = malloc(sizeof(float) * (3 * E + 5 * N + g->rows + 1));
-        float *centred = m + E, *scratch = centred + E, *best = scratch + E, *each = best + N;
+        float *centred = m + E, *spare = centred + E, *best = spare + E, *each = best + N;
         float *flat = each + N, *own = flat + N, *of_z = own + N, *others = of_z + N;
 #pragma omp for schedule(static)
         for (int64_t c = 0; c < f->rows.channels; c++) {
-            float *gm = grad_e ? grad_e + c * E : scratch;
+            float *gm = grad_e ? grad_e + c * f->lde : spare;
             float *gp = grad_p + at(&f->rows, c), *gq = grad_q + at(&f->rows, c);
             const float *d = g->degree;
             const float *from = centre(g, f, c, own);
             float *gc = f->z ? of_z : gp;
-            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * E : NULL, m);
+            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * f->lde : NULL, m);
             for (int64_t k = 0; k < N; k++) gq[k] = gp[k] = flat[k] = 0;
             if (f->z) for (int64_t k = 0; k < N; k++) gc[k] = 0;
             /* What is the same for all messages of a node comes first and is written, not added. */

@@ -31,6 +31,7 @@ _NAMES = ("mean", "max", "min", "sum", "std", "av", "dx")
 _FILTERS = ("source", "target", "own", "bias", "mix_bias", "mix")
 _NORM = ("gain", "shift")
 _LINEAR = ("V", "a", "W", "b")
+_WEIGHTS = (*_FILTERS, *_NORM, *_LINEAR, "edge")
 
 
 def _pointers(*names: str) -> tuple[tuple[str, type[Any]], ...]:
@@ -62,14 +63,14 @@ class _Block(Structure):
     _fields_ = (
         *_pointers("graphs", "basis", "norm"),
         *_numbers("channels", "towers", "aggregators", "scalers"),
-        *_pointers("names", "scales", "factor", *_FILTERS, *_LINEAR),
-        *_numbers("centre_is_node", "residual"),
+        *_pointers("names", "scales", "factor", *_FILTERS, *_LINEAR, "edges", "edge"),
+        *_numbers("edge_channels", "centre_is_node", "residual", "power"),
         ("slope", c_float),
     )
 
 
 class _Gradients(Structure):
-    _fields_ = _pointers(*_FILTERS, *_NORM, *_LINEAR, "times")
+    _fields_ = _pointers(*_WEIGHTS, "edges", "times")
 
 
 class _Layout:
@@ -118,10 +119,10 @@ class _Call:
     residual: bool
     slope: float
 
-    def describe(self, weights: Sequence[Tensor | None]) -> _Block:
+    def describe(self, edges: Tensor | None, weights: Sequence[Tensor | None]) -> _Block:
         """As the C code reads it."""
         norm, aggregation, names = self.norm, self.aggregation, self.aggregation.aggregators
-        given = dict(zip((*_FILTERS, *_NORM, *_LINEAR), map(_address, weights), strict=True))
+        given = dict(zip(_WEIGHTS, map(_address, weights), strict=True))
         gain, shift = (given.pop(name) for name in _NORM)
         block = _Block(
             graphs=ctypes.addressof(self.layout.graphs),
@@ -131,8 +132,11 @@ class _Call:
             scalers=len(aggregation.scalers),
             scales=self.scales.data_ptr(),
             factor=self.layout.factor.data_ptr() if self.graph_norm else None,
+            edges=_address(edges),
+            edge_channels=aggregation.edge_channels,
             centre_is_node=aggregation.dx_centre == "node",
             residual=self.residual,
+            power=0 if self.scheme is None else self.scheme.power,
             slope=self.slope,
             **given,
         )
@@ -203,12 +207,12 @@ def block_natively(
         x if order is None else x.index_select(0, order),
         None if diffusion is None else diffusion.times,
         edge_attr if edge_attr is None or given is None else edge_attr.index_select(0, given),
-        aggregation.edge_weight,
         aggregation.source_weight, aggregation.target_weight, aggregation.own_weight,
         aggregation.bias, aggregation.mix_bias, aggregation.mix_weight,
         *((None, None) if norm is None else (norm.weight, norm.bias)),
         *((None, None) if across is None else (across.weight, across.bias)),
         *((None, None) if combine is None else (combine.weight, combine.bias)),
+        aggregation.edge_weight,
     )  # fmt: skip
     if call.training and norm is not None:
         norm.num_batches_tracked += 1
@@ -224,49 +228,40 @@ class _Step(torch.autograd.Function):
         call: _Call,
         x: Tensor,
         times: Tensor | None,
-        edge_attr: Tensor | None,
-        edge_weight: Tensor | None,
+        edges: Tensor | None,
         *weights: Tensor | None,
     ) -> Tensor:
         x = x.contiguous()
-        response = coefficients = e = None
+        edges = None if edges is None else edges.contiguous()
+        response = coefficients = None
         if call.basis is not None and call.scheme is not None and times is not None:
             response = call.scheme.response(call.basis.eigenvalues[:, None], times)
             coefficients = torch.empty_like(response)
-        if edge_attr is not None and edge_weight is not None:
-            e = torch.mm(edge_weight, edge_attr.t())
-        block = call.describe(weights)
+        block = call.describe(edges, weights)
         size = c_int64()
         native.call("block_size", block, ctypes.addressof(size))
         memory, y = x.new_empty(size.value), torch.empty_like(x)
-        native.call("block_forward", block, x, response, e, memory, coefficients, y)
+        native.call("block_forward", block, x, response, memory, coefficients, y)
         ctx.call = call
-        kept = (response, coefficients, e, memory)
-        ctx.save_for_backward(*kept, edge_attr, edge_weight, *weights)
+        ctx.save_for_backward(response, coefficients, memory, edges, *weights)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        response, coefficients, e, memory, edge_attr, edge_weight, *weights = ctx.saved_tensors
+        response, coefficients, memory, edges, *weights = ctx.saved_tensors
         call: _Call = ctx.call
         grad = grad.contiguous()
-        slopes = along = grad_times = None
-        if call.basis is not None and call.scheme is not None:
-            slopes = call.scheme.slope(call.basis.eigenvalues[:, None], response)
-            along, grad_times = torch.empty_like(response), grad.new_empty(grad.shape[1])
         grads = [None if weight is None else torch.empty_like(weight) for weight in weights]
-        grad_x, grad_e = torch.empty_like(grad), None if e is None else torch.empty_like(e)
+        grad_edges = None if edges is None else torch.empty_like(edges)
+        grad_times = None if response is None else grad.new_empty(grad.shape[1])
+        grad_x = torch.empty_like(grad)
         native.call(
-            "block_backward", call.describe(weights), grad, response, slopes, e, memory,
-            torch.empty_like(memory), coefficients, along, grad_x, grad_e,
-            _Gradients(*map(_address, (*grads, grad_times))),
+            "block_backward", call.describe(edges, weights), grad, response, memory,
+            torch.empty_like(memory), coefficients, grad_x,
+            _Gradients(*map(_address, (*grads, grad_edges, grad_times))),
         )  # fmt: skip
-        grad_edges = grad_edge_weight = None
-        if grad_e is not None:
-            grad_edges = torch.mm(grad_e.t(), edge_weight)
-            grad_edge_weight = torch.mm(grad_e, edge_attr)
-        return None, grad_x, grad_times, grad_edges, grad_edge_weight, *grads
+        return None, grad_x, grad_times, grad_edges, *grads
 
 
 def _address(tensor: Tensor | None) -> int | None:

@@ -91,6 +91,7 @@ class _FlatBasis(ctypes.Structure):
     _fields_ = (
         ("units", ctypes.c_int64), ("size", ctypes.c_void_p), ("count", ctypes.c_void_p),
         ("members", ctypes.c_void_p), ("mass", ctypes.c_void_p), ("vectors", ctypes.c_void_p),
+        ("values", ctypes.c_void_p),
     )  # fmt: skip
 
 
@@ -120,7 +121,7 @@ class FlatBasis:
 
     def struct(self) -> ctypes.Structure:
         """As the compiled kernels read it; it lives no longer than these tensors."""
-        tensors = (self.sizes, self.counts, self.members, self.mass, self.vectors)
+        tensors = (self.sizes, self.counts, self.members, self.mass, self.vectors, self.values)
         return _FlatBasis(self.sizes.numel(), *(t.data_ptr() for t in tensors))
 
     def pad(self) -> PaddedBasis:

@@ -7,21 +7,27 @@ Both schemes solve ∂x/∂t = −M⁻¹L x, exactly or by one implicit step, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 
 class Scheme(ABC):
-    """The response r_t(λ) of one channel that diffuses for time t."""
+    """The response r_t(λ) of one channel that diffuses for time t.
+
+    Both solve r' = −λ r^power: the schemes differ by how fast what is left goes on falling.
+    """
+
+    power: ClassVar[int]
 
     @abstractmethod
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """r_t(λ), broadcast over ``eigenvalues`` and ``times``."""
 
-    @abstractmethod
     def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
-        """∂r/∂t, from λ and r_t(λ)."""
+        """∂r/∂t = −λ r^power, from λ and r_t(λ)."""
+        return -eigenvalues * response**self.power
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -34,13 +40,11 @@ class Heat(Scheme):
     tensor(0.3679)
     """
 
+    power = 1
+
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """exp(−tλ)."""
         return torch.exp(-times * eigenvalues)
-
-    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
-        """−λ r."""
-        return -eigenvalues * response
 
 
 class ImplicitStep(Scheme):
@@ -50,13 +54,11 @@ class ImplicitStep(Scheme):
     tensor(0.5000)
     """
 
+    power = 2
+
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """1 / (1 + tλ)."""
         return 1 / (1 + times * eigenvalues)
-
-    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
-        """−λ r²."""
-        return -eigenvalues * response.square()
 
 
 HEAT = Heat()
