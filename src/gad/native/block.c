@@ -12,6 +12,7 @@ typedef struct {
     const Graphs *graphs;
     const Basis *basis;                             /* or NULL */
     const Norm *norm;                               /* or NULL */
+    Response response;                              /* of the times */
     int64_t channels, towers, aggregators, scalers; /* C, T, A, S */
     const int64_t *names;                           /* [A] */
     const float *scales;                            /* [S, G], G = largest degree + 1 */
@@ -22,14 +23,14 @@ typedef struct {
     const float *V, *a, *W, *b;                     /* [C, C], [C], [C, 2C], [C]; or NULL */
     const float *edges, *edge;                      /* [E, D] features, [C, D] weights; or NULL */
     int64_t edge_channels;                          /* D */
-    int64_t centre_is_node, residual, power;        /* dr/dt = -lambda r^power */
+    int64_t centre_is_node, residual;
     float slope;                                    /* of LeakyReLU below 0 */
 } Block;
 
 /* gradients of the weights, in the shapes of the weights */
 typedef struct {
     float *source, *target, *own, *bias, *mix_bias, *mix, *gain, *shift, *V, *a, *W, *b;
-    float *edge, *edges, *times;
+    float *edge, *times, *edges;
 } Gradients;
 
 enum { CHUNK = 64, BUNDLE = 12 }; /* columns of a product, rows of a sum over columns, at a time */
@@ -53,6 +54,7 @@ typedef struct {
     float *aggregates; /* [T, A C/T, N] */
     float *xi, *f, *u; /* [C, N] */
     float *e;          /* [C, E] the edges' part of the messages */
+    float *coefficients; /* [sum of K, C] of the diffusion */
     float *products;   /* [T, 3 C/T, C/T] the weights of the parts */
     float *mixes;      /* [T, G, C/T, A C/T] the weights of the aggregates by degree */
     float *shifts;     /* [T, 3 C/T] */
@@ -70,6 +72,8 @@ static Kept keep(const Block *b, float **memory)
 {
     const Groups g = groups_of(b);
     const int64_t C = b->channels, A = b->aggregators, all = C * g.ld;
+    int64_t pairs = 0;
+    for (int64_t u = 0; b->basis && u < b->basis->units; u++) pairs += b->basis->count[u];
     return (Kept){
         .h = take(memory, all),
         .parts = take(memory, 3 * all),
@@ -78,6 +82,7 @@ static Kept keep(const Block *b, float **memory)
         .f = take(memory, all),
         .u = take(memory, b->V ? all : 0),
         .e = take(memory, b->edge ? C * leading(b->graphs->edges) : 0),
+        .coefficients = take(memory, C * pairs),
         .products = take(memory, 3 * C * g.outputs),
         .mixes = take(memory, g.towers * g.groups * g.outputs * g.inputs),
         .shifts = take(memory, 3 * C),
@@ -243,17 +248,16 @@ static void edge_backward(const Block *b, const float *grad_e, const Gradients *
 
 /* ---------------------------------------------------------------- forward
 
-   x, y [N, C]; the responses and, as a result, the coefficients [sum of K, C]. */
+   x, y [N, C]; what the backward pass needs is left in `memory`. */
 
-void block_forward(const Block *b, const float *x, const float *response, float *memory,
-                   float *coefficients, float *y)
+void block_forward(const Block *b, const float *x, float *memory, float *y)
 {
     const Kept k = keep(b, &memory);
     const Groups g = groups_of(b);
     const Rows rows = rows_of(b);
     const Messages messages = messages_of(b, &k);
     const int64_t C = b->channels, N = b->graphs->nodes, w = rows.width, ld = rows.ld;
-    if (b->basis) filter(b->basis, C, x, response, coefficients, y, 0);
+    if (b->basis) diffuse(b->basis, &b->response, C, x, k.coefficients, y, 0);
     const float *diffused = b->basis ? y : x;
     prepare_weights(b, &k);
     if (b->edge) edge_forward(b, k.e);
@@ -320,8 +324,8 @@ static void gradient_of(const Block *b, int64_t m, int64_t k, const float *x, co
              w + o * ldw, ldw);
 }
 
-void block_backward(const Block *b, const float *grad, const float *response, float *memory,
-                    float *spare, const float *coefficients, float *grad_x, const Gradients *d)
+void block_backward(const Block *b, const float *grad, float *memory, float *spare, float *grad_x,
+                    const Gradients *d)
 {
     const Kept k = keep(b, &memory), s = keep(b, &spare);
     const Groups g = groups_of(b);
@@ -403,7 +407,7 @@ void block_backward(const Block *b, const float *grad, const float *response, fl
     if (b->basis) {
         float *diffused = s.aggregates; /* [N, C] */
         memcpy(diffused, grad_x, (size_t)(N * C) * sizeof(float));
-        filter_backward(b->basis, C, diffused, response, b->power, coefficients, grad_x, d->times);
+        diffuse_backward(b->basis, &b->response, C, diffused, k.coefficients, grad_x, d->times);
     }
     for (int64_t i = 0; b->residual && i < N * C; i++) grad_x[i] += grad[i];
 }

@@ -55,10 +55,19 @@ void reduce_forward(const Graphs *, const Messages *, float *out);
 void reduce_backward(const Graphs *, const Messages *, const float *grad,
                      float *grad_p, float *grad_q, float *grad_e, float *grad_z);
 
-void filter(const Basis *, int64_t channels, const float *x, const float *response,
-            float *coefficients, float *y, int64_t adjoint);
-void filter_backward(const Basis *, int64_t channels, const float *grad, const float *response,
-                     int64_t power, const float *coefficients, float *grad_x, float *grad_times);
+/* What multiplies the coefficient of an eigenvalue lambda, for every channel: given as it is
+   [sum of K, C], or by the times [C], those below 0 counting as 0. Then it solves
+   dr/dt = -lambda r^power: power 1 is exp(-t lambda), the heat equation, 2 is 1 / (1 + t lambda), the
+   implicit step. */
+typedef struct {
+    const float *given, *times;
+    int64_t power;
+} Response;
+
+void diffuse(const Basis *, const Response *, int64_t channels, const float *x, float *coefficients,
+             float *y, int64_t adjoint);
+void diffuse_backward(const Basis *, const Response *, int64_t channels, const float *grad,
+                      const float *coefficients, float *grad_x, float *grad_times);
 
 typedef struct {
     int64_t towers, groups, outputs, inputs, ld; /* T, G, O, K */

@@ -2,18 +2,49 @@
 
    Shapes differ from one product to the next and are far too small for a library call each. */
 
+#include <math.h>
+
 #include "kernels.h"
 
 /* ---------------------------------------------------------------- the eigenbases of all components
 
-   y = right (R o left x), where left is Phi^T M and right Phi, or, for the gradient, left is Phi^T
+   y = right (R o left x), where left is Phi^T M and right Phi, or, for the adjoint, left is Phi^T
    and right M Phi. x, y [N, C]; R and the coefficients left x [sum of K, C]. */
 
-/* Gives the coefficients away (adjoint or not), or, for the backward pass, multiplies them with those
-   of the forward pass and with dr/dt = -lambda r^power, and sums over the eigenpairs of a component:
-   `sums` [U, C]. */
-static void spectral(const Basis *b, int64_t C, const float *x, const float *response, int adjoint,
-                     float *coefficients, const float *others, int64_t power, float *sums, float *y)
+/* exp(x) for x <= 0, to the last bit or two: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2] */
+static inline float decay(float x)
+{
+    x = x > -87 ? x : -87;
+    const float k = rintf(x * 1.44269504f);
+    const float f = (x - k * 0.693145752f) - k * 1.42860677e-6f;
+    const float p = 1 + f * (1 + f * (0.5f + f * (0.166666655f + f * (4.16664853e-2f
+                  + f * (8.33389442e-3f + f * 1.39304355e-3f)))));
+    const int32_t bits = ((int32_t)k + 127) << 23;
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return p * power;
+}
+
+/* r [K, C], rows P apart */
+static void respond(const Response *response, int64_t first, int64_t K, int64_t C, int64_t P,
+                    const float *lambda, float *restrict r)
+{
+    for (int64_t k = 0; k < K; k++) {
+        const float l = lambda[k], *t = response->times;
+        float *row = r + k * P;
+        if (response->given)
+            memcpy(row, response->given + (first + k) * C, (size_t)C * sizeof(float));
+        else if (response->power == 2)
+            for (int64_t c = 0; c < C; c++) row[c] = 1 / (1 + (t[c] > 0 ? t[c] : 0) * l);
+        else
+            for (int64_t c = 0; c < C; c++) row[c] = decay(-(t[c] > 0 ? t[c] : 0) * l);
+    }
+}
+
+/* Gives the coefficients away, or, for the gradient of the times, multiplies them with the `others`
+   of the forward pass and with dr/dt, and sums over the eigenpairs of a component: sums [U, C]. */
+static void spectral(const Basis *b, const Response *response, int64_t C, const float *x, int adjoint,
+                     float *coefficients, const float *others, float *sums, float *y)
 {
     const int64_t P = padded(C);
     int64_t (*first)[3] = malloc(sizeof(int64_t[3]) * (size_t)(b->units + 1));
@@ -27,36 +58,36 @@ static void spectral(const Basis *b, int64_t C, const float *x, const float *res
     }
 #pragma omp parallel
     {
-        float *own = scratch(most * P), *filtered = scratch(most * P);
+        float *own = scratch(most * P), *filtered = scratch(most * P), *r = scratch(most * P);
         memset(own, 0, (size_t)(most * P) * sizeof(float));
+        memset(r, 0, (size_t)(most * P) * sizeof(float));
 #pragma omp for schedule(dynamic, 4)
         for (int64_t u = 0; u < b->units; u++) {
-            const int64_t n = b->size[u], K = b->count[u];
+            const int64_t n = b->size[u], K = b->count[u], pair = first[u][1];
             const int64_t *node = b->members + first[u][0];
-            const float *phi = b->vectors + first[u][2], *lambda = b->values + first[u][1];
-            const float *r = response + first[u][1] * C;
+            const float *phi = b->vectors + first[u][2], *lambda = b->values + pair;
             for (int64_t i = 0; i < n; i++) {
                 const float m = adjoint ? 1 : b->mass[node[i]];
                 for (int64_t c = 0; c < C; c++) own[i * P + c] = m * x[node[i] * C + c];
             }
             multiply(0, NULL, K, P, n, phi, 1, K, own, P, filtered, P);
+            respond(response, pair, K, C, P, lambda, r);
             if (coefficients)
                 for (int64_t k = 0; k < K; k++)
-                    memcpy(coefficients + (first[u][1] + k) * C, filtered + k * P,
+                    memcpy(coefficients + (pair + k) * C, filtered + k * P,
                            (size_t)C * sizeof(float));
             if (sums) {
                 float *sum = sums + u * C;
                 for (int64_t c = 0; c < C; c++) sum[c] = 0;
                 for (int64_t k = 0; k < K; k++) {
-                    const float *rk = r + k * C, *other = others + (first[u][1] + k) * C;
+                    const float *rk = r + k * P, *other = others + (pair + k) * C;
                     for (int64_t c = 0; c < C; c++) {
-                        const float slope = -lambda[k] * rk[c] * (power == 2 ? rk[c] : 1);
+                        const float slope = -lambda[k] * rk[c] * (response->power == 2 ? rk[c] : 1);
                         sum[c] += slope * filtered[k * P + c] * other[c];
                     }
                 }
             }
-            for (int64_t k = 0; k < K; k++)
-                for (int64_t c = 0; c < C; c++) filtered[k * P + c] *= r[k * C + c];
+            for (int64_t i = 0; i < K * P; i++) filtered[i] *= r[i];
             multiply(0, NULL, n, P, K, phi, K, 1, filtered, P, own, P);
             for (int64_t i = 0; i < n; i++) {
                 const float m = adjoint ? b->mass[node[i]] : 1;
@@ -65,26 +96,28 @@ static void spectral(const Basis *b, int64_t C, const float *x, const float *res
         }
         free(own);
         free(filtered);
+        free(r);
     }
     free(first);
 }
 
-void filter(const Basis *b, int64_t channels, const float *x, const float *response,
-            float *coefficients, float *y, int64_t adjoint)
+void diffuse(const Basis *b, const Response *response, int64_t channels, const float *x,
+             float *coefficients, float *y, int64_t adjoint)
 {
-    spectral(b, channels, x, response, (int)adjoint, coefficients, NULL, 0, NULL, y);
+    spectral(b, response, channels, x, (int)adjoint, coefficients, NULL, NULL, y);
 }
 
-/* the gradients of x and of the times, from the coefficients of the forward pass */
-void filter_backward(const Basis *b, int64_t channels, const float *grad, const float *response,
-                     int64_t power, const float *coefficients, float *grad_x, float *grad_times)
+/* The gradients of x and of the times, from the coefficients of the forward pass. At a time of 0 or
+   less only a gradient that would raise it counts. */
+void diffuse_backward(const Basis *b, const Response *response, int64_t channels, const float *grad,
+                      const float *coefficients, float *grad_x, float *grad_times)
 {
     float *sums = scratch(b->units * channels);
-    spectral(b, channels, grad, response, 1, NULL, coefficients, power, sums, grad_x);
+    spectral(b, response, channels, grad, 1, NULL, coefficients, sums, grad_x);
     for (int64_t c = 0; c < channels; c++) {
         double total = 0;
         for (int64_t u = 0; u < b->units; u++) total += sums[u * channels + c];
-        grad_times[c] = (float)total;
+        grad_times[c] = response->times[c] > 0 || total < 0 ? (float)total : 0;
     }
     free(sums);
 }

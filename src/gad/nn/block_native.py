@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 
 from gad import native
+from gad.nn.diffusion import Diffusion
 from gad.operators import Eigenbasis, GraphOperators
-from gad.operators.layouts import FlatBasis
-from gad.operators.schemes import Scheme
+from gad.operators.layouts import FlatBasis, Response
+from gad.operators.schemes import Heat, ImplicitStep
 
 if TYPE_CHECKING:
     from gad.nn.aggregation import DirectionalAggregation
-    from gad.nn.diffusion import Diffusion
     from gad.nn.norm import BatchNorm
 
 # In the order of the enumeration in reduce.c.
@@ -31,7 +31,7 @@ _NAMES = ("mean", "max", "min", "sum", "std", "av", "dx")
 _FILTERS = ("source", "target", "own", "bias", "mix_bias", "mix")
 _NORM = ("gain", "shift")
 _LINEAR = ("V", "a", "W", "b")
-_WEIGHTS = (*_FILTERS, *_NORM, *_LINEAR, "edge")
+_WEIGHTS = (*_FILTERS, *_NORM, *_LINEAR, "edge", "times")
 
 
 def _pointers(*names: str) -> tuple[tuple[str, type[Any]], ...]:
@@ -62,15 +62,16 @@ class _Norm(Structure):
 class _Block(Structure):
     _fields_ = (
         *_pointers("graphs", "basis", "norm"),
+        ("response", Response),
         *_numbers("channels", "towers", "aggregators", "scalers"),
         *_pointers("names", "scales", "factor", *_FILTERS, *_LINEAR, "edges", "edge"),
-        *_numbers("edge_channels", "centre_is_node", "residual", "power"),
+        *_numbers("edge_channels", "centre_is_node", "residual"),
         ("slope", c_float),
     )
 
 
 class _Gradients(Structure):
-    _fields_ = _pointers(*_WEIGHTS, "edges", "times")
+    _fields_ = _pointers(*_WEIGHTS, "edges")
 
 
 class _Layout:
@@ -110,7 +111,7 @@ class _Call:
 
     layout: _Layout
     basis: FlatBasis | None
-    scheme: Scheme | None
+    power: int
     norm: BatchNorm | None
     aggregation: DirectionalAggregation
     scales: Tensor
@@ -123,9 +124,10 @@ class _Call:
         """As the C code reads it."""
         norm, aggregation, names = self.norm, self.aggregation, self.aggregation.aggregators
         given = dict(zip(_WEIGHTS, map(_address, weights), strict=True))
-        gain, shift = (given.pop(name) for name in _NORM)
+        gain, shift, times = (given.pop(name) for name in (*_NORM, "times"))
         block = _Block(
             graphs=ctypes.addressof(self.layout.graphs),
+            response=Response(times=times, power=self.power),
             channels=aggregation.channels,
             towers=aggregation.towers,
             aggregators=len(names),
@@ -136,7 +138,6 @@ class _Call:
             edge_channels=aggregation.edge_channels,
             centre_is_node=aggregation.dx_centre == "node",
             residual=self.residual,
-            power=0 if self.scheme is None else self.scheme.power,
             slope=self.slope,
             **given,
         )
@@ -150,7 +151,7 @@ class _Call:
             )  # fmt: skip
         for name, part in parts.items():
             setattr(block, name, ctypes.addressof(part))
-        block.parts = parts  # as long as the block lives, so do they
+        block.kept = (self, parts, weights)  # as long as it lives, so does what it points to
         return block
 
 
@@ -162,7 +163,10 @@ def suits(
 ) -> bool:
     """Whether the compiled block can do this: float32 on a CPU, and an eigenbasis."""
     if diffusion is not None:
-        if not isinstance(diffusion.choose_solver(operators), Eigenbasis):
+        kind = type(diffusion)
+        usual = kind.forward is Diffusion.forward and kind.times is Diffusion.times
+        known = type(diffusion.scheme) in (Heat, ImplicitStep)
+        if not (usual and known and isinstance(diffusion.choose_solver(operators), Eigenbasis)):
             return False
         basis = operators.flat_basis
         tensors = (*tensors, diffusion.raw_times, basis.vectors, basis.mass)
@@ -193,7 +197,7 @@ def block_natively(
     call = _Call(
         layout=layout,
         basis=None if diffusion is None else layout.basis,
-        scheme=None if diffusion is None else diffusion.scheme,
+        power=0 if diffusion is None else diffusion.scheme.power,
         norm=norm,
         aggregation=aggregation,
         scales=aggregation.scales_down_from(layout.graphs.slots),
@@ -205,7 +209,6 @@ def block_natively(
     y: Tensor = _Step.apply(  # type: ignore[no-untyped-call]
         call,
         x if order is None else x.index_select(0, order),
-        None if diffusion is None else diffusion.times,
         edge_attr if edge_attr is None or given is None else edge_attr.index_select(0, given),
         aggregation.source_weight, aggregation.target_weight, aggregation.own_weight,
         aggregation.bias, aggregation.mix_bias, aggregation.mix_weight,
@@ -213,6 +216,7 @@ def block_natively(
         *((None, None) if across is None else (across.weight, across.bias)),
         *((None, None) if combine is None else (combine.weight, combine.bias)),
         aggregation.edge_weight,
+        None if diffusion is None else diffusion.raw_times,
     )  # fmt: skip
     if call.training and norm is not None:
         norm.num_batches_tracked += 1
@@ -224,44 +228,32 @@ class _Step(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        call: _Call,
-        x: Tensor,
-        times: Tensor | None,
-        edges: Tensor | None,
-        *weights: Tensor | None,
+        ctx: Any, call: _Call, x: Tensor, edges: Tensor | None, *weights: Tensor | None
     ) -> Tensor:
         x = x.contiguous()
         edges = None if edges is None else edges.contiguous()
-        response = coefficients = None
-        if call.basis is not None and call.scheme is not None and times is not None:
-            response = call.scheme.response(call.basis.eigenvalues[:, None], times)
-            coefficients = torch.empty_like(response)
         block = call.describe(edges, weights)
         size = c_int64()
         native.call("block_size", block, ctypes.addressof(size))
         memory, y = x.new_empty(size.value), torch.empty_like(x)
-        native.call("block_forward", block, x, response, memory, coefficients, y)
-        ctx.call = call
-        ctx.save_for_backward(response, coefficients, memory, edges, *weights)
+        native.call("block_forward", block, x, memory, y)
+        ctx.block = block
+        ctx.save_for_backward(memory, edges, *weights)
         return y
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        response, coefficients, memory, edges, *weights = ctx.saved_tensors
-        call: _Call = ctx.call
+        memory, edges, *weights = ctx.saved_tensors
+        ctx.block.edges = _address(edges)
         grad = grad.contiguous()
-        grads = [None if weight is None else torch.empty_like(weight) for weight in weights]
-        grad_edges = None if edges is None else torch.empty_like(edges)
-        grad_times = None if response is None else grad.new_empty(grad.shape[1])
         grad_x = torch.empty_like(grad)
+        grads = [None if t is None else torch.empty_like(t) for t in (*weights, edges)]
         native.call(
-            "block_backward", call.describe(edges, weights), grad, response, memory,
-            torch.empty_like(memory), coefficients, grad_x,
-            _Gradients(*map(_address, (*grads, grad_edges, grad_times))),
+            "block_backward", ctx.block, grad, memory, torch.empty_like(memory), grad_x,
+            _Gradients(*map(_address, grads)),
         )  # fmt: skip
-        return None, grad_x, grad_times, grad_edges, *grads
+        return None, grad_x, grads.pop(), *grads
 
 
 def _address(tensor: Tensor | None) -> int | None:

@@ -95,6 +95,14 @@ class _FlatBasis(ctypes.Structure):
     )  # fmt: skip
 
 
+class Response(ctypes.Structure):
+    """``Response`` in kernels.h: given as it is, or by times and the power of the scheme."""
+
+    _fields_ = (
+        ("given", ctypes.c_void_p), ("times", ctypes.c_void_p), ("power", ctypes.c_int64),
+    )  # fmt: skip
+
+
 @dataclass(frozen=True)
 class FlatBasis:
     """The eigenbases of all components, flat: see :class:`gad.operators.GraphOperators`."""
@@ -115,8 +123,8 @@ class FlatBasis:
         """As :meth:`Basis.filter`, by the compiled kernel: nothing is padded."""
         x, response = x.contiguous(), response.contiguous()
         y, coefficients = torch.empty_like(x), torch.empty_like(response)
-        basis = self.struct()
-        native.call("filter", basis, x.shape[1], x, response, coefficients, y, int(adjoint))
+        basis, given = self.struct(), Response(given=response.data_ptr())
+        native.call("diffuse", basis, given, x.shape[1], x, coefficients, y, int(adjoint))
         return y, coefficients
 
     def struct(self) -> ctypes.Structure:
