@@ -15,7 +15,6 @@ from benchmarks.speed_workers import Worker, interleave, middle
 MOLECULES = 6_000
 OURS = "gad"
 OWN_LOOP = "gad, its own training loop"
-SPECTRAL = "gad, spectral scheme"
 PNA = "PyTorch Geometric, PNAConv network"
 DMPNN = "chemprop, D-MPNN"
 FORWARD_ONLY = ", forward only"
@@ -138,8 +137,6 @@ class Bench:
             request["parameters"] = self.size
         if who.endswith(FORWARD_ONLY):
             request["forward_only"] = True
-        if who == SPECTRAL:
-            request["scheme"] = "spectral"
         rate = float(worker.ask(do, limit=limit, **request)["rate"])
         self._rates[entry] = rate
         return rate

@@ -15,7 +15,6 @@ from benchmarks.speed_bench import (
     OURS,
     OWN_LOOP,
     PNA,
-    SPECTRAL,
     Bench,
     Rates,
     fastest,
@@ -23,6 +22,7 @@ from benchmarks.speed_bench import (
 from benchmarks.speed_workers import interleave, middle, run_command
 
 Figures = dict[str, dict[str, Any]]
+SPECTRAL = "gad, spectral scheme"
 
 
 def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[str, Any]:
@@ -63,11 +63,10 @@ def ratio(found: Rates, ours: str, theirs: str, batches: Sequence[int]) -> dict[
 
 
 def measure_training(bench: Bench, wanted: set[str]) -> Figures:
-    """Training: against both peers, and one scheme against the other."""
+    """Training: against both peers."""
     pairs = {
         "train_vs_pna": (OURS, PNA),
         "train_vs_chemprop": (OWN_LOOP, DMPNN),
-        "implicit_vs_spectral": (OURS, SPECTRAL),
     }
     pairs = {name: pair for name, pair in pairs.items() if name in wanted}
     if not pairs:
@@ -85,7 +84,6 @@ def measure_training(bench: Bench, wanted: set[str]) -> Figures:
     for name, contender, peer in (
         ("train_vs_pna", PNA, "pna"),
         ("train_vs_chemprop", DMPNN, "chemprop"),
-        ("implicit_vs_spectral", SPECTRAL, "gad"),
     ):
         if name in figures:
             figures[name]["contender"] = contender
@@ -93,6 +91,43 @@ def measure_training(bench: Bench, wanted: set[str]) -> Figures:
                 "ours": bench.size, "theirs": bench.model(peer)["parameters"]
             }  # fmt: skip
     return figures
+
+
+def measure_schemes(bench: Bench, wanted: set[str]) -> Figures:
+    """One scheme against the other, step by step in turn: what disturbs one disturbs both."""
+    if "implicit_vs_spectral" not in wanted:
+        return {}
+    bench.tell("schemes")
+    plan, by = bench.plan, {}
+    for batch in plan.batches:
+        goes = {
+            (threads, compiled): lambda threads=threads, compiled=compiled, batch=batch: (
+                bench.worker("speed_gad", threads).ask(
+                    "schemes", batch=batch, seconds=plan.seconds, compiled=compiled
+                )
+            )
+            for threads in plan.threads
+            for compiled in (True, False)
+        }
+        found = interleave(goes, plan.rounds, bench.tell)
+        rates = {key: middle(go["implicit"] for go in found[key]) for key in found}
+        best = max(rates, key=lambda key: rates[key])
+        plain = max((key for key in rates if not key[1]), key=lambda key: rates[key])
+        each, eager = (
+            [go["implicit"] / go["spectral"] for go in found[key]] for key in (best, plain)
+        )
+        by[batch] = {
+            "ours": rates[best],
+            "theirs": middle(go["spectral"] for go in found[best]),
+            "ratio": middle(each),
+            "ratio_eager": middle(eager),
+            "spread": [min(each), max(each)],
+            "threads": {"ours": best[0], "theirs": best[0]},
+            "rounds": plan.rounds,
+        }
+    least = min(by, key=lambda batch: by[batch]["ratio"])
+    figure = {**by[least], "unit": "molecules/s", "batch": least, "contender": SPECTRAL}
+    return {"implicit_vs_spectral": {**figure, "by_batch": {str(b): e for b, e in by.items()}}}
 
 
 def measure_products(bench: Bench, wanted: set[str]) -> Figures:
@@ -299,6 +334,7 @@ def measure_startup(bench: Bench, wanted: set[str]) -> Figures:
 
 MEASURES = (
     measure_training,
+    measure_schemes,
     measure_products,
     measure_inference,
     measure_prediction,
