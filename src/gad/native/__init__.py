@@ -34,7 +34,7 @@ _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", 
 def usable(*tensors: Tensor | None) -> bool:
     """Whether the compiled kernels can work on these tensors: float32, on the CPU."""
     return (
-        all(t is None or (t.dtype == torch.float32 and t.device.type == "cpu") for t in tensors)
+        all(t is None or (t.dtype is torch.float32 and t.is_cpu) for t in tensors)
         and not torch.compiler.is_compiling()
         and library() is not None
     )
@@ -42,11 +42,12 @@ def usable(*tensors: Tensor | None) -> bool:
 
 def call(name: str, *arguments: Tensor | Structure | int | None) -> None:
     """Call a kernel: tensors and structures are given by their address."""
-    _function(name, len(arguments))(*map(_address, arguments))
+    _function(name, len(arguments))(*map(address, arguments))
 
 
-def _address(argument: Tensor | Structure | int | None) -> Any:
-    if isinstance(argument, Structure):
+def address(argument: Any) -> Any:
+    """Where a tensor, a structure or an array is; a number or None is what it is."""
+    if isinstance(argument, Structure | ctypes.Array):
         return ctypes.addressof(argument)
     return argument.data_ptr() if isinstance(argument, Tensor) else argument
 

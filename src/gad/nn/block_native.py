@@ -123,10 +123,10 @@ class _Call:
     def describe(self, edges: Tensor | None, weights: Sequence[Tensor | None]) -> _Block:
         """As the C code reads it."""
         norm, aggregation, names = self.norm, self.aggregation, self.aggregation.aggregators
-        given = dict(zip(_WEIGHTS, map(_address, weights), strict=True))
+        given = dict(zip(_WEIGHTS, map(native.address, weights), strict=True))
         gain, shift, times = (given.pop(name) for name in (*_NORM, "times"))
         block = _Block(
-            graphs=ctypes.addressof(self.layout.graphs),
+            graphs=native.address(self.layout.graphs),
             response=Response(times=times, power=self.power),
             channels=aggregation.channels,
             towers=aggregation.towers,
@@ -134,7 +134,7 @@ class _Call:
             scalers=len(aggregation.scalers),
             scales=self.scales.data_ptr(),
             factor=self.layout.factor.data_ptr() if self.graph_norm else None,
-            edges=_address(edges),
+            edges=native.address(edges),
             edge_channels=aggregation.edge_channels,
             centre_is_node=aggregation.dx_centre == "node",
             residual=self.residual,
@@ -150,7 +150,7 @@ class _Call:
                 norm.eps, norm.momentum, self.training,
             )  # fmt: skip
         for name, part in parts.items():
-            setattr(block, name, ctypes.addressof(part))
+            setattr(block, name, native.address(part))
         block.kept = (self, parts, weights)  # as long as it lives, so does what it points to
         return block
 
@@ -230,8 +230,9 @@ class _Step(torch.autograd.Function):
     def forward(
         ctx: Any, call: _Call, x: Tensor, edges: Tensor | None, *weights: Tensor | None
     ) -> Tensor:
-        x = x.contiguous()
-        edges = None if edges is None else edges.contiguous()
+        x, edges, *weights = (  # type: ignore[assignment]
+            None if t is None else t.contiguous() for t in (x, edges, *weights)
+        )
         block = call.describe(edges, weights)
         size = c_int64()
         native.call("block_size", block, ctypes.addressof(size))
@@ -245,16 +246,12 @@ class _Step(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         memory, edges, *weights = ctx.saved_tensors
-        ctx.block.edges = _address(edges)
+        ctx.block.edges = native.address(edges)
         grad = grad.contiguous()
         grad_x = torch.empty_like(grad)
         grads = [None if t is None else torch.empty_like(t) for t in (*weights, edges)]
         native.call(
             "block_backward", ctx.block, grad, memory, torch.empty_like(memory), grad_x,
-            _Gradients(*map(_address, grads)),
+            _Gradients(*map(native.address, grads)),
         )  # fmt: skip
         return None, grad_x, grads.pop(), *grads
-
-
-def _address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
