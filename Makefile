@@ -16,7 +16,7 @@ endif
 
 # One thread per worker: the graphs are small, and the workers share the cores.
 WORKERS ?= 2
-export OMP_NUM_THREADS ?= 1
+tests fuzz: export OMP_NUM_THREADS ?= 1
 
 # Where `make run` leaves its run.
 DEMO := demo

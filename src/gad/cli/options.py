@@ -136,11 +136,11 @@ def split_kind(split: SplitKind | None, column: str | None, file: Path | None) -
     return chosen.value
 
 
-def set_threads(threads: int | None) -> None:
-    """One thread unless told otherwise: as quick on small molecules, and leaves cores to others."""
+def set_threads(threads: int | None, usual: int = 1) -> None:
+    """So many threads as were asked for, or OMP_NUM_THREADS, or what is usual."""
     import os
 
     import torch
 
     if threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads or 1)
+        torch.set_num_threads(threads or usual)

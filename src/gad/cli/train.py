@@ -31,6 +31,8 @@ from gad.cli.options import (
 )
 
 _MODEL, _HARDWARE = "Model", "Hardware"
+# A batch of small molecules has no work for more.
+_MOST_THREADS = 4
 # Long lists that are in summary.json, for programs that want them.
 _LONG = frozenset({"curve", "parity"})
 
@@ -117,8 +119,7 @@ def train(
         typer.Option(
             min=1,
             metavar="N",
-            help="Threads of the training itself: OMP_NUM_THREADS, or 1, which is as quick on "
-            "small molecules.",
+            help="Threads of the training itself: OMP_NUM_THREADS, or all cores up to four.",
             rich_help_panel=_HARDWARE,
         ),
     ] = None,
@@ -154,6 +155,7 @@ def train(
     rejects.csv with the rows that could not be used.
     """
     from gad.cli.progress import listener
+    from gad.training.files import cores
     from gad.training.fit import Hardware
     from gad.training.recipe import parse_setting
     from gad.training.report import terminal_summary
@@ -164,7 +166,7 @@ def train(
     changes = dict(parse_setting(text) for text in settings or ())
     if seed is not None:
         changes["seed"] = str(seed)
-    set_threads(threads)
+    set_threads(threads, usual=min(cores(), _MOST_THREADS))
     with listener(quiet=as_json) as reporter:
         done = run_training(
             data,
