@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import torch
 from hypothesis import settings
 
 torch.set_num_threads(1)
+# Where the tests run in the background Ctrl-C is ignored, here and in every process they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The same examples on every run and machine; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("reproducible", derandomize=True, deadline=None, print_blob=True)
