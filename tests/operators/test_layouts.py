@@ -6,10 +6,21 @@ import pytest
 import torch
 from hypothesis import given
 
+from gad import native
 from gad.operators import HEAT, Eigenbasis, build_operators, layouts
 from tests.graphs import ZOO, disjoint, examples, graphs, molecules, ring
 
 EVERY_GRAPH = pytest.mark.parametrize("graph", ZOO.values(), ids=list(ZOO))
+
+
+@pytest.fixture(params=["compiled", "plain"], autouse=True, scope="module")
+def path_taken(request):
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "plain":
+            patch.setattr(native, "usable", lambda *_: False)
+        elif native.library() is None:
+            pytest.skip("there is no C compiler")
+        yield
 
 
 def assert_jagged(operators, edge_index):

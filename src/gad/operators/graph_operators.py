@@ -194,7 +194,7 @@ class GraphOperators:
             changed["field_others"] = self.field_others[first + ragged_arange(extra[edges])]
         result = replace(self, **changed, edge_position=numbers, num_given_edges=self.num_edges)
         result._cache["neighbours"] = replace(
-            layout, order=None, rank=None, edges=numbers, given=None
+            layout, order=None, rank=None, edges=numbers, given=None, arranged=True
         )
         return result
 
@@ -207,20 +207,22 @@ class GraphOperators:
         first, norm = self.need_field()
         layout = self.neighbours
         node, row, edge, value = self.other_directions
-        place = torch.empty_like(layout.edges)
-        place[layout.edges] = torch.arange(self.num_edges, device=self.device)
         sums = first.new_zeros(2, self.num_nodes)
         sums = sums.index_add_(1, self.target, torch.stack([first, norm]))
         if layout.order is not None and layout.rank is not None:
             sums, node = sums[:, layout.order], layout.rank[node]
+        if not layout.arranged:
+            place = torch.empty_like(layout.edges)
+            place[layout.edges] = torch.arange(self.num_edges, device=self.device)
+            first, norm, edge = first[layout.edges], norm[layout.edges], place[edge]
         return JaggedField(
-            first=first[layout.edges],
-            norm=norm[layout.edges],
+            first=first,
+            norm=norm,
             first_sum=sums[0],
             norm_sum=sums[1],
             node=node,
             row=row,
-            edge=place[edge],
+            edge=edge,
             value=value,
             row_sum=value.new_zeros(node.numel()).index_add_(0, row, value),
         )

@@ -182,7 +182,8 @@ class Neighbours:
     than s neighbours. Edges are sorted by (slot, rank of target): ``source`` [E] is the rank of the
     edge's source, ``reverse`` [E] where its reverse stands, ``edges`` [E] its number in the
     operators' own order, ``given`` [E] its number in the list they were built from (None: the
-    same). ``degree`` [N] counts neighbours, by rank.
+    same). ``degree`` [N] counts neighbours, by rank. ``arranged`` says that nodes and edges already
+    stand in this order.
     """
 
     order: Tensor | None
@@ -190,9 +191,10 @@ class Neighbours:
     counts: tuple[int, ...]
     source: Tensor
     reverse: Tensor
+    degree: Tensor
     edges: Tensor
     given: Tensor | None
-    degree: Tensor
+    arranged: bool = False
 
     def slots(self) -> list[tuple[int, int, int]]:
         """(number of nodes, first edge, edge after the last) of every slot."""
@@ -229,6 +231,29 @@ class JaggedField:
 
 def jagged(source: Tensor, degree: Tensor, reverse: Tensor, position: Tensor) -> Neighbours:
     """Lay edges sorted by (target, source), at ``position`` in a given list, out in diagonals."""
+    arrange = _arrange_natively if native.usable() and source.is_cpu else _arrange
+    order, rank, edges, counts, ranked_source, ranked_reverse, ranked_degree = arrange(
+        source, degree, reverse
+    )
+    ranked = _is_arange(order)
+    given = position[edges]
+    return Neighbours(
+        order=None if ranked else order,
+        rank=None if ranked else rank,
+        counts=counts,
+        source=ranked_source,
+        reverse=ranked_reverse,
+        degree=ranked_degree,
+        edges=edges,
+        given=None if _is_arange(given) else given,
+    )
+
+
+_Arranged = tuple[Tensor, Tensor, Tensor, tuple[int, ...], Tensor, Tensor, Tensor]
+
+
+def _arrange(source: Tensor, degree: Tensor, reverse: Tensor) -> _Arranged:
+    """Order, rank, edges; counts, source, reverse and degree: see :class:`Neighbours`."""
     order = degree.argsort(descending=True, stable=True)
     rank = torch.empty_like(order)
     rank[order] = torch.arange(order.numel(), device=order.device)
@@ -242,18 +267,21 @@ def jagged(source: Tensor, degree: Tensor, reverse: Tensor, position: Tensor) ->
     edges = torch.cat([first[:n] + s for s, n in enumerate(sizes)] or [first[:0]])
     place = torch.empty_like(edges)
     place[edges] = torch.arange(edges.numel(), device=edges.device)
-    ranked = _is_arange(order)
-    given = position[edges]
-    return Neighbours(
-        order=None if ranked else order,
-        rank=None if ranked else rank,
-        counts=sizes,
-        source=rank[source[edges]],
-        reverse=place[reverse[edges]],
-        edges=edges,
-        given=None if _is_arange(given) else given,
-        degree=ranked_degree,
-    )
+    return order, rank, edges, sizes, rank[source[edges]], place[reverse[edges]], ranked_degree
+
+
+def _arrange_natively(source: Tensor, degree: Tensor, reverse: Tensor) -> _Arranged:
+    """The same by a compiled kernel."""
+    source, degree, reverse = (t.contiguous() for t in (source, degree, reverse))
+    order, rank, ranked_degree, counts = degree.new_empty(4, degree.numel())
+    edges, new_source, new_reverse = source.new_empty(3, source.numel())
+    slots = ctypes.c_int64()
+    native.call(
+        "arrange", degree.numel(), source.numel(), source, degree, reverse, order, rank,
+        ranked_degree, edges, new_source, new_reverse, counts, ctypes.addressof(slots),
+    )  # fmt: skip
+    sizes = tuple(counts[: slots.value].tolist())
+    return order, rank, edges, sizes, new_source, new_reverse, ranked_degree
 
 
 def _is_arange(index: Tensor) -> bool:
