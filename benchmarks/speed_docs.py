@@ -67,7 +67,11 @@ def speed(record: dict[str, Any]) -> str:
             f"**{number(f['ratio'])}**", spread, number(f["must"]), number(f["aim"]),
         ])  # fmt: skip
     headings = ("figure", "ours", "theirs", "unit", "ratio", "spread", "must", "aim")
-    return f"{grid(headings, rows)}\n\n{where(record)}"
+    (startup,) = [f for f in record["figures"] if f["name"] == "startup"]
+    told = (
+        f"Compiling the kernels takes {number(startup['compiling_seconds'])} s, once on a machine."
+    )
+    return f"{grid(headings, rows)}\n\n{where(record)} {told}"
 
 
 def settings(record: dict[str, Any]) -> str:
