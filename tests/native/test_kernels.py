@@ -155,6 +155,15 @@ def test_a_block_on_every_graph(case, monkeypatch):
     compare(block, monkeypatch, features(operators, 10), operators, bonds)
 
 
+@pytest.mark.parametrize("diffusion", [ImplicitDiffusion, SpectralDiffusion])
+def test_a_time_that_is_not_a_number_is_not_hidden(diffusion):
+    operators = CASES["molecules"].operators(torch.float32)
+    block = block_of(10, edge_channels=0, diffusion=diffusion)
+    with torch.no_grad():
+        block.diffusion.raw_times[3] = torch.nan
+        assert bool(block(features(operators, 10), operators).isnan().all())
+
+
 def test_the_norm_follows_its_batches_alike(monkeypatch):
     operators = CASES["molecules"].operators(torch.float32)
     blocks = [block_of(10, edge_channels=0) for _ in range(2)]

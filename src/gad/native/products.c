@@ -14,7 +14,7 @@
 /* exp(x) for x <= 0, to the last bit or two: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2] */
 static inline float decay(float x)
 {
-    x = x > -87 ? x : -87;
+    x = x < -87 ? -87 : x;
     const float k = rintf(x * 1.44269504f);
     const float f = (x - k * 0.693145752f) - k * 1.42860677e-6f;
     const float p = 1 + f * (1 + f * (0.5f + f * (0.166666655f + f * (4.16664853e-2f
@@ -35,9 +35,9 @@ static void respond(const Response *response, int64_t first, int64_t K, int64_t 
         if (response->given)
             memcpy(row, response->given + (first + k) * C, (size_t)C * sizeof(float));
         else if (response->power == 2)
-            for (int64_t c = 0; c < C; c++) row[c] = 1 / (1 + (t[c] > 0 ? t[c] : 0) * l);
+            for (int64_t c = 0; c < C; c++) row[c] = 1 / (1 + (t[c] < 0 ? 0 : t[c]) * l);
         else
-            for (int64_t c = 0; c < C; c++) row[c] = decay(-(t[c] > 0 ? t[c] : 0) * l);
+            for (int64_t c = 0; c < C; c++) row[c] = decay(-(t[c] < 0 ? 0 : t[c]) * l);
     }
 }
 
