@@ -85,11 +85,7 @@ def test_filters(case, names, centre, edges, monkeypatch):
 @EVERY_GRAPH
 def test_equal_messages_share_alike(case, monkeypatch):
     operators = CASES[case].operators(torch.float32)
-    layer = DirectionalAggregation(4, aggregators=("max", "min"), towers=2)
-    with torch.no_grad():
-        for weight in (layer.source_weight, layer.target_weight):
-            weight.copy_(torch.eye(2).expand(2, 2, 2))
-        layer.bias.zero_()
+    layer = DirectionalAggregation(4, aggregators=("max", "min"), towers=2, messages="plain")
     compare(layer, monkeypatch, features(operators, 4, whole=True), operators)
 
 

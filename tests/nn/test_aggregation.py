@@ -97,18 +97,35 @@ def by_definition(
 @pytest.mark.parametrize("towers", [1, 2, 3])
 @pytest.mark.parametrize("edges", [True, False], ids=["bonds", "no bonds"])
 @pytest.mark.parametrize("dx_centre", ["message", "node"])
-def test_layer_equals_its_definition(case, towers, edges, dx_centre):
+@pytest.mark.parametrize("messages", ["linear", "plain"])
+def test_layer_equals_its_definition(case, towers, edges, dx_centre, messages):
     module = layer(
         aggregators=AGGREGATORS,
         towers=towers,
         edge_channels=EDGE_CHANNELS if edges else 0,
         dx_centre=dx_centre,
+        messages=messages,
     )
     h, operators = features(SOME[case], 6), SOME[case].operators()
     edge_attr = bonds(SOME[case]) if edges else None
     with torch.no_grad():
         expected = by_definition(module, h, SOME[case], edge_attr)
         torch.testing.assert_close(module(h, operators, edge_attr), expected, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("case", SOME)
+def test_plain_messages_are_the_neighbours(case):
+    case = SOME[case]
+    module = layer(aggregators=("mean",), scalers=("identity",), towers=3, messages="plain")
+    with torch.no_grad():
+        module.own_weight.zero_()
+        module.mix_bias.zero_()
+        module.mix_weight.copy_(torch.eye(2))
+    h, A = features(case, 6), torch.from_numpy(np.asarray(case.adjacency != 0, float))
+    expected = A @ h / A.sum(1, keepdim=True).clamp_min(1)
+    torch.testing.assert_close(module(h, case.operators()), expected, rtol=0, atol=1e-12)
+    learned = {name for name, _ in module.named_parameters()}
+    assert learned == {"own_weight", "mix_weight", "mix_bias"}
 
 
 @pytest.mark.parametrize("scalers", [s for n in (1, 2, 3) for s in permutations(SCALERS, n)])

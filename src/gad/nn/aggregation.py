@@ -41,7 +41,7 @@ class DirectionalAggregation(nn.Module):
 
     ``dx`` is |Σ_j F̂_ij (m_ij − m_ii)| with m_ii = U [h_i, h_i, 0], so a constant signal without
     edge features gives 0. With ``dx_centre="node"`` it is |Σ_j F̂_ij (m_ij − h_i)|, as DGN's authors
-    have it.
+    have it. With ``messages="plain"`` m_ij is h_j, plus a linear map of e_ij where there are bonds.
 
     Args:
         channels: C, a multiple of ``towers``.
@@ -51,6 +51,7 @@ class DirectionalAggregation(nn.Module):
         edge_channels: channels of the edge features, 0 for none.
         delta: δ (:func:`mean_log_degree` of the training set), stored with the model.
         dx_centre: "message" or "node".
+        messages: "linear" or "plain".
 
     Shapes: h [N, C], edge features [E, edge_channels] in the order of the ``edge_index`` the
     operators were built from → [N, C].
@@ -68,11 +69,13 @@ class DirectionalAggregation(nn.Module):
         edge_channels: int = 0,
         delta: float = 1.0,
         dx_centre: str = "message",
+        messages: str = "linear",
     ) -> None:
         super().__init__()
         _check_names("aggregator", aggregators, AGGREGATORS)
         _check_names("scaler", scalers, SCALERS)
         _check_names("dx_centre", [dx_centre], ("message", "node"))
+        _check_names("messages", [messages], ("linear", "plain"))
         if towers < 1 or channels % towers:
             raise ValueError(f"{channels} channels cannot be cut into {towers} equal towers")
         if not delta > 0:
@@ -81,12 +84,12 @@ class DirectionalAggregation(nn.Module):
         self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
         self.edge_channels, self.dx_centre = edge_channels, dx_centre
         width, inputs = channels // towers, len(self.aggregators) * len(self.scalers)
-        self.target_weight = nn.Parameter(torch.empty(towers, width, width))
-        self.source_weight = nn.Parameter(torch.empty(towers, width, width))
+        self.target_weight: Tensor = nn.Parameter(torch.empty(towers, width, width))
+        self.source_weight: Tensor = nn.Parameter(torch.empty(towers, width, width))
         self.edge_weight = (
             nn.Parameter(torch.empty(channels, edge_channels)) if edge_channels else None
         )
-        self.bias = nn.Parameter(torch.empty(channels))
+        self.bias: Tensor = nn.Parameter(torch.empty(channels))
         self.own_weight = nn.Parameter(torch.empty(towers, width, width))
         # Rows: scaler by scaler; columns: aggregator by aggregator.
         self.mix_weight = nn.Parameter(
@@ -102,6 +105,20 @@ class DirectionalAggregation(nn.Module):
         bound = 1 / math.sqrt((1 + inputs) * width)
         for weight in (self.own_weight, self.mix_weight, self.mix_bias):
             nn.init.uniform_(weight, -bound, bound)
+        if messages == "plain":
+            self._fix_messages()
+
+    def _fix_messages(self) -> None:
+        """U = [0, 1, ·], which is not learned: constants in place of the parameters."""
+        identity = torch.eye(self.channels // self.towers).expand_as(self.source_weight)
+        fixed = {
+            "source_weight": identity.contiguous(),
+            "target_weight": torch.zeros_like(self.target_weight),
+            "bias": torch.zeros_like(self.bias),
+        }
+        for name, value in fixed.items():
+            delattr(self, name)
+            self.register_buffer(name, value.detach(), persistent=False)
 
     def forward(
         self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None

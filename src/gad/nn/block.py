@@ -29,7 +29,7 @@ class GADBlock(nn.Module):
         channels: C.
         diffusion: a diffusion layer, :class:`ImplicitDiffusion` or :class:`SpectralDiffusion`;
             None leaves diffusion out.
-        aggregators, scalers, towers, edge_channels, delta, dx_centre: see
+        aggregators, scalers, towers, edge_channels, delta, dx_centre, messages: see
             :class:`DirectionalAggregation`.
         batch_norm, graph_norm, residual: parts of the block that can be left out.
         dropout: the probability that a channel of a node is dropped before the residual is added.
@@ -55,6 +55,7 @@ class GADBlock(nn.Module):
         edge_channels: int = 0,
         delta: float = 1.0,
         dx_centre: str = "message",
+        messages: str = "linear",
         batch_norm: bool = True,
         graph_norm: bool = True,
         residual: bool = True,
@@ -74,6 +75,7 @@ class GADBlock(nn.Module):
             edge_channels=edge_channels,
             delta=delta,
             dx_centre=dx_centre,
+            messages=messages,
         )
         self.graph_norm, self.residual = graph_norm, residual
         self.norm = BatchNorm(channels) if batch_norm else None

@@ -50,8 +50,8 @@ class GAD(nn.Module):
             :class:`SpectralDiffusion`; None leaves diffusion out (DGN, PNA).
         readout: "mean" or "sum" over the nodes of a graph; None for node-level outputs.
         graph_channels: number of features of whole graphs, appended after the readout.
-        aggregators, scalers, towers, edge_channels, delta, dx_centre, batch_norm, graph_norm,
-            residual, dropout: of every block, see :class:`GADBlock`.
+        aggregators, scalers, towers, edge_channels, delta, dx_centre, messages, batch_norm,
+            graph_norm, residual, dropout: of every block, see :class:`GADBlock`.
         blocks: your own blocks, called as block(h, operators, edge_attr), instead of L of these.
 
     Example:
@@ -78,6 +78,7 @@ class GAD(nn.Module):
         edge_channels: int = 0,
         delta: float = 1.0,
         dx_centre: str = "message",
+        messages: str = "linear",
         readout: str | None = "mean",
         graph_channels: int = 0,
         batch_norm: bool = True,
@@ -103,6 +104,7 @@ class GAD(nn.Module):
                 edge_channels=edge_channels,
                 delta=delta,
                 dx_centre=dx_centre,
+                messages=messages,
                 batch_norm=batch_norm,
                 graph_norm=graph_norm,
                 residual=residual,

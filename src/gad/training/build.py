@@ -81,6 +81,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             edge_channels=edges,
             delta=delta,
             dx_centre=recipe.dx_centre,
+            messages=recipe.messages,
             readout=recipe.readout,
             graph_channels=inputs.graph_values,
             batch_norm=recipe.batch_norm,

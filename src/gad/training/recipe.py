@@ -41,7 +41,7 @@ class Recipe:
             needs cycles. See :mod:`gad.nn.baselines`.
         scheme: implicit, spectral, or none (no diffusion: DGN, PNA).
         longest_time: diffusion times start spread between 0.1 and this.
-        layers, towers, aggregators, scalers, dx_centre, readout: see :class:`gad.nn.GAD`.
+        layers, towers, aggregators, scalers, dx_centre, messages, readout: see :class:`gad.nn.GAD`.
         width: channels, 0 for the widest model within ``budget`` parameters.
         edges: bonds in every message, encoded in ``edge_channels`` channels.
         batch_norm, graph_norm, residual, dropout: parts of the blocks.
@@ -80,6 +80,7 @@ class Recipe:
     aggregators: tuple[str, ...] = ("mean", "max", "min", "dx")
     scalers: tuple[str, ...] = ("identity", "amplification", "attenuation")
     dx_centre: str = "message"
+    messages: str = "linear"
     edges: bool = True
     edge_channels: int = 16
     readout: str = "mean"
@@ -174,6 +175,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "aggregators": ("mean", "max", "min", "sum", "std", "av", "dx"),
     "scalers": ("identity", "amplification", "attenuation"),
     "dx_centre": ("message", "node"),
+    "messages": ("linear", "plain"),
     "readout": ("mean", "sum"),
     "loss": ("l1", "mse", "huber"),
     "optimizer": ("adamw", "adam"),

@@ -44,8 +44,8 @@ Floats = npt.NDArray[np.float64]
 _ARCHITECTURE = (
     "explicit_hydrogens", "descriptors", "k", "random_walk", "cycles", "laplacian", "field",
     "network", "scheme", "layers", "width", "budget", "towers", "aggregators", "scalers",
-    "dx_centre", "edges", "edge_channels", "readout", "batch_norm", "graph_norm", "residual",
-    "value_norm",
+    "dx_centre", "messages", "edges", "edge_channels", "readout", "batch_norm", "graph_norm",
+    "residual", "value_norm",
 )  # fmt: skip
 
 
