@@ -83,9 +83,23 @@ def test_filters(case, names, centre, edges, monkeypatch):
 
 
 @EVERY_GRAPH
+@pytest.mark.parametrize("edges", [0, 3])
+def test_plain_messages(case, edges, monkeypatch):
+    operators = CASES[case].operators(torch.float32)
+    torch.manual_seed(0)
+    layer = DirectionalAggregation(10, towers=2, edge_channels=edges, messages="plain")
+    bonds = torch.randn(operators.num_given_edges, edges) if edges else None
+    compare(layer, monkeypatch, features(operators, 10), operators, bonds)
+
+
+@EVERY_GRAPH
 def test_equal_messages_share_alike(case, monkeypatch):
     operators = CASES[case].operators(torch.float32)
-    layer = DirectionalAggregation(4, aggregators=("max", "min"), towers=2, messages="plain")
+    layer = DirectionalAggregation(4, aggregators=("max", "min"), towers=2)
+    with torch.no_grad():
+        for weight in (layer.source_weight, layer.target_weight):
+            weight.copy_(torch.eye(2).expand(2, 2, 2))
+        layer.bias.zero_()
     compare(layer, monkeypatch, features(operators, 4, whole=True), operators)
 
 

@@ -103,7 +103,7 @@ void block_size(const Block *b, int64_t *floats)
 }
 
 /* Between two steps malloc gives the memory of large batches back to the system, and each page of it
-   then faults when it is touched again: a third of the time, were it not for large pages. */
+   then faults when it is touched again; large pages are few. */
 static void on_large_pages(const float *from, const float *to)
 {
     const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
