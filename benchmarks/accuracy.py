@@ -42,8 +42,8 @@ from benchmarks.contenders import chemprop_python, versions
 from gad.chem.featurize import VERSION as FEATURES
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
-from gad.training.metrics import score
-from gad.training.recipe import load_recipe
+from gad.prediction.metrics import score
+from gad.settings.recipe import load_recipe
 
 ROOT = Path(__file__).resolve().parent.parent
 FRACTIONS = (0.8, 0.1, 0.1)
@@ -102,7 +102,8 @@ class Run:
 
 def save_split(run: Run) -> None:
     """Draw the scaffold split of a seed, once, over the rows that can be read."""
-    from gad.training.dataset import Source, load_dataset, split_dataset
+    from gad.data.rows import Source
+    from gad.training.dataset import load_dataset, split_dataset
 
     if run.split_file.exists():
         return

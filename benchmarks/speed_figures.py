@@ -290,7 +290,7 @@ def measure_preparation(bench: Bench, wanted: set[str]) -> Figures:
         for descriptors in (True, False)
     }
     found = interleave(goes, bench.plan.rounds, bench.tell)
-    from gad.training.recipe import load_recipe
+    from gad.settings.recipe import load_recipe
 
     default = found[load_recipe("default").descriptors]
     return {

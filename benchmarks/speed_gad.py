@@ -23,16 +23,16 @@ from benchmarks.speed_workers import Goes, serve, steady
 from gad import native
 from gad.data import known
 from gad.data.known.graphset import GraphSet
-from gad.data.molecules import PackedMolecules, read_molecules
 from gad.data.splits import Split
+from gad.data.store.graphs import pack_graphs
+from gad.data.store.molecules import PackedMolecules, read_molecules
 from gad.nn import GAD, count_parameters, decay_groups, mean_log_degree
 from gad.operators import GraphOperators
+from gad.settings.model import Inputs, build_model, preparation_of
+from gad.settings.recipe import Recipe
+from gad.settings.task import Task
 from gad.training.batches import Batches, Labelled
-from gad.training.build import Inputs, build_model, preparation_of
-from gad.training.dataset import pack_graphs
 from gad.training.fit import fit
-from gad.training.recipe import Recipe
-from gad.training.task import Task
 
 # Of the 10,000 molecules to train on; enough for a few seconds at any speed.
 MOLECULES = 6_000
@@ -100,7 +100,7 @@ class Work:
     @staticmethod
     def of(graphs: GraphSet) -> Work:
         """Pack graphs once."""
-        packed = pack_graphs(graphs, RECIPE)
+        packed = pack_graphs(graphs, preparation_of(RECIPE))
         targets = TASK.to_model(graphs.targets)
         return Work(Labelled(packed, targets, torch.ones(len(graphs))))
 

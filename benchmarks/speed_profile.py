@@ -201,9 +201,9 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
     from gad.chem import arrays
     from gad.chem.descriptors import quick_descriptors_of
     from gad.chem.molecule import parse_all
-    from gad.data.molecules import pack, read_molecules
-    from gad.training.build import build_model, inputs_of, preparation_of
-    from gad.training.recipe import Recipe
+    from gad.data.store.molecules import pack, read_molecules
+    from gad.settings.model import build_model, inputs_of, preparation_of
+    from gad.settings.recipe import Recipe
 
     recipe = Recipe(width=0, budget=BUDGET)
     preparation = preparation_of(recipe)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import settings
+
+from gad.data.known import load_esol
+from gad.training.run import TrainingRun, train
 
 torch.set_num_threads(1)
 # Where the tests run in the background Ctrl-C is ignored, here and in every process they start.
@@ -45,3 +49,29 @@ def golden() -> dict[str, Any]:
     """Numbers printed by the authors' own layers, and those drawn in the paper's Figure 1."""
     folder = _folder("GAD_GOLDEN", "the reference numbers (diffusion.json)")
     return json.loads((folder / "diffusion.json").read_text(encoding="utf-8"))
+
+
+TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32}
+
+
+@pytest.fixture(scope="session")
+def molecule_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An empty cache for prepared molecules."""
+    folder = tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GAD_CACHE", str(folder))
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def table():
+    """Two hundred molecules with their solubility."""
+    esol = load_esol()
+    return list(esol.smiles[:200]), esol.targets[:200, 0]
+
+
+@pytest.fixture(scope="session")
+def run(table, molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> TrainingRun:
+    """One small trained model for many tests."""
+    folder = tmp_path_factory.mktemp("run") / "run"
+    return train(table, settings=TINY, out=folder, baselines=False)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from gad import nn, operators
     from gad.estimators import MoleculeClassifier, MoleculeRegressor
     from gad.operators import GraphOperators, build_operators
+    from gad.prediction.predictor import load
     from gad.pyg import AddGraphOperators
-    from gad.training.api import load
     from gad.training.run import train
 
 __version__ = "0.1.0"
@@ -50,7 +50,7 @@ _HOMES = {
     "MoleculeClassifier": "gad.estimators",
     "MoleculeRegressor": "gad.estimators",
     "build_operators": "gad.operators",
-    "load": "gad.training.api",
+    "load": "gad.prediction.predictor",
     "train": "gad.training.run",
 }
 _SUBPACKAGES = frozenset({"nn", "operators"})

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gad.training.predictor import Predictor
+from gad.prediction.predictor import Predictor
 from gad.training.run import train
 
 _E = TypeVar("_E", bound="_MoleculeEstimator")

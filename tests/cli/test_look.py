@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from gad.cli.progress import Bars, Lines, Listener, listener
-from gad.training.recipe import recipe_names
+from gad.settings.recipe import recipe_names
 from tests.cli.calls import call, done
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from gad.training.reporter import Reporter
+from gad.reporter import Reporter
 from gad.training.run import train
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, same_weights, stopped
 

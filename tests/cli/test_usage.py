@@ -132,7 +132,7 @@ def _fault(*_: object, **__: object) -> None:
 
 
 def test_a_fault_of_the_program_asks_to_be_reported(monkeypatch):
-    monkeypatch.setattr("gad.training.model_file.load_model", _fault)
+    monkeypatch.setattr("gad.prediction.model_file.load_model", _fault)
     called = call("info", "model.gad")
     assert called.code == 1
     assert called.err.startswith("error: unexpected KeyError: 'phi'")

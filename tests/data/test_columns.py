@@ -12,8 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gad.data.columns import Columns, choose_columns, looks_like_smiles, numbers, parse_number
 from gad.data.tables import TableError, open_table
+from gad.data.tables.columns import (
+    Columns,
+    choose_columns,
+    looks_like_smiles,
+    numbers,
+    parse_number,
+)
 
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "[Na+].[Cl-]", "C/C=C\\C", "C%12CCCCC%12"]
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gad.data import table_sdf, table_text
 from gad.data.tables import TableError, open_table
+from gad.data.tables import sdf as table_sdf
+from gad.data.tables import text as table_text
 
 MOL = (
     "aspirin\n  made\n\n  1  0  0  0  0  0  0  0  0  0999 V2000\n    0.0 0.0 0.0 C   0  0\nM  END\n"

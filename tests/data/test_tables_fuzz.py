@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from gad.data.columns import choose_columns, numbers
 from gad.data.tables import TableError, open_table
+from gad.data.tables.columns import choose_columns, numbers
 from tests.corrupt import corruptions
 
 SEEDS = range(max(3, 3 * int(os.environ.get("GAD_FUZZ_CASES", "0")) // 2000))

@@ -20,10 +20,10 @@ import pytest
 
 import gad
 from gad.data.atomic import AtomicFile, write_atomic
-from gad.data.table_base import TableError
 from gad.data.tables import open_table
-from gad.data.writers import Reject, RejectsWriter, open_writer
-from gad.data.writers_parts import open_parts
+from gad.data.tables.base import TableError
+from gad.data.tables.parts import open_parts
+from gad.data.tables.writers import Reject, RejectsWriter, open_writer
 
 NAMES = ["smiles", "name", "y"]
 ROWS = {
@@ -285,8 +285,8 @@ def test_parts_equal_the_whole(tmp_path, form):
 KILLED = textwrap.dedent("""
     import os, signal, sys
     from gad.data import atomic
-    from gad.data.writers_parts import open_parts
-    from gad.data.writers import Reject
+    from gad.data.tables.parts import open_parts
+    from gad.data.tables.writers import Reject
 
     path, last, where = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     def die(*_):

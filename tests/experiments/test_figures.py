@@ -13,8 +13,8 @@ import pytest
 
 from gad.data.known import load_esol
 from gad.experiments.figures import MOLECULES, make_figures, model_figures, paper_figures
-from gad.experiments.figures_draw import Shades, fit
-from gad.experiments.figures_kernels import PAPER_EDGES, FirstLayer, central_node, paper_graph
+from gad.experiments.figures.draw import Shades, fit
+from gad.experiments.figures.kernels import PAPER_EDGES, FirstLayer, central_node, paper_graph
 from gad.training.run import train
 from tests.cli.calls import call, done
 from tests.graphs import path

@@ -15,8 +15,8 @@ from gad.experiments.jobs import perform_all
 from gad.experiments.models import Run
 from gad.experiments.records import model_path, read_record, record_path, unfinished_path
 from gad.experiments.sheet import Place
-from gad.training.files import evaluate_file
-from gad.training.reporter import Reporter
+from gad.prediction.files import evaluate_file
+from gad.reporter import Reporter
 from tests.cli.calls import same_weights
 
 SETTINGS = (("batch_size", "8"), ("epochs", "3"), ("layers", "2"), ("width", "20"))
@@ -144,16 +144,16 @@ def test_a_run_is_recorded_while_it_runs(graphs, tmp_path):
 
 
 def test_a_run_that_fails_is_recorded_with_its_errors(graphs, tmp_path, monkeypatch):
-    import gad.training.task
+    import gad.settings.task
 
-    losses, calls = gad.training.task.Task.losses, []
+    losses, calls = gad.settings.task.Task.losses, []
 
     def breaking(self, *arguments):
         calls.append(None)
         loss, weight = losses(self, *arguments)
         return (loss * float("nan"), weight) if len(calls) > 4 else (loss, weight)
 
-    monkeypatch.setattr(gad.training.task.Task, "losses", breaking)
+    monkeypatch.setattr(gad.settings.task.Task, "losses", breaking)
     with pytest.raises(FloatingPointError):
         perform(RUN, place(tmp_path))
     record = read_record(record_path(tmp_path / "results", RUN))

@@ -22,8 +22,8 @@ from gad.experiments.models import (
     run_of,
     settings_of,
 )
-from gad.training.build import Inputs
-from gad.training.recipe import RecipeError, load_recipe
+from gad.settings.model import Inputs
+from gad.settings.recipe import RecipeError, load_recipe
 
 ZINC, QM9 = Inputs((28,), 0, (3,), 0), Inputs((5,), 11, (3, 2), 0)
 

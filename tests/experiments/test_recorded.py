@@ -9,7 +9,7 @@ import pytest
 from gad.data.known.zinc import ZINC_FINGERPRINT
 from gad.experiments.models import BUDGET
 from gad.experiments.records import FINISHED, LARGEST_MODEL, read_records
-from gad.training.files import evaluate_file
+from gad.prediction.files import evaluate_file
 
 RESULTS = Path(__file__).parents[2] / "results"
 

@@ -21,8 +21,8 @@ from gad.operators import (
     Heat,
     ImplicitStep,
 )
-from gad.training.build import Inputs, build_model
-from gad.training.recipe import Recipe
+from gad.settings.model import Inputs, build_model
+from gad.settings.recipe import Recipe
 from tests.graphs import ZOO, Graph, disjoint, isolated, molecule, path, ring
 from tests.nn.samples import EVERY_SCHEME
 from tests.reference import dense

@@ -24,10 +24,10 @@ import pytest
 from rdkit import Chem
 
 from gad.data.tables import TableError, open_table
-from gad.training.files import predict_file
-from gad.training.model_file import ModelFileError, load_model
-from gad.training.predictor import Predictor
-from gad.training.recipe import Recipe, RecipeError, load_recipe
+from gad.prediction.files import predict_file
+from gad.prediction.model_file import ModelFileError, load_model
+from gad.prediction.predictor import Predictor
+from gad.settings.recipe import Recipe, RecipeError, load_recipe
 from tests.corrupt import corruptions
 
 CASES = int(os.environ.get("GAD_FUZZ_CASES", "2000"))

@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import torch
 
+from gad.settings.model import build_model, inputs_of, preparation_of
+from gad.settings.recipe import Recipe
+from gad.settings.task import Task
 from gad.training import fit as module
 from gad.training.batches import Batches, Labelled
-from gad.training.build import build_model, inputs_of, preparation_of
 from gad.training.fit import fit
-from gad.training.recipe import Recipe
-from gad.training.task import Task
 
 TINY = Recipe(width=12, layers=2, towers=2, epochs=3, batch_size=16, warmup=1, descriptors=False)
 
 
 @pytest.fixture(scope="module")
 def data(table):
-    from gad.data.molecules import read_molecules
+    from gad.data.store.molecules import read_molecules
 
     smiles, labels = table
     smiles, labels = smiles[:60], labels[:60, None]

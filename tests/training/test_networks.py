@@ -13,16 +13,17 @@ from safetensors.torch import save
 
 import gad
 from gad.data.known import GraphSet
-from gad.data.molecules import read_molecules
+from gad.data.rows import Source
 from gad.data.splits import Split
+from gad.data.store.molecules import read_molecules
 from gad.nn import GADBlock, count_parameters
 from gad.nn.baselines import NETWORKS, WITHOUT_EDGES, BaselineBlock
 from gad.operators.cycles import count_cycles
+from gad.prediction.model_file import load_model
+from gad.settings.model import Inputs, build_model, preparation_of
+from gad.settings.recipe import _CHOICES, HEADS, NO_BONDS, Recipe, RecipeError
 from gad.training import dataset as datasets
-from gad.training.build import Inputs, build_model, preparation_of
-from gad.training.dataset import Source, load_dataset
-from gad.training.model_file import load_model
-from gad.training.recipe import _CHOICES, HEADS, NO_BONDS, Recipe, RecipeError
+from gad.training.dataset import load_dataset
 
 RINGS = ["c1ccccc1", "C1CC1C", "CCO", "C", "C1CC2CCC1C2", "c1ccc2ccccc2c1", "[Na+].[Cl-]"]
 CASES = [(n, e) for n in ("gad", *NETWORKS) for e in (True, False)]
@@ -170,7 +171,7 @@ def test_counts_of_cycles_enter_messages_without_bonds_too():
 
 def test_a_molecule_with_too_many_cycles_is_set_aside(monkeypatch):
     monkeypatch.setattr("gad.operators.cycles._PER_NODE", 12)
-    monkeypatch.setattr("gad.data.molecules.count_cycles", partial(count_cycles, limit=0))
+    monkeypatch.setattr("gad.data.store.molecules.count_cycles", partial(count_cycles, limit=0))
     cubane = "C12C3C4C1C5C2C3C45"
     packed = read_molecules(["CCO", cubane, "C1CC1"], preparation_of(Recipe(cycles=8)))
     assert list(packed.rejects) == [1]
@@ -239,7 +240,7 @@ def test_known_graphs_bring_their_values_before_what_is_computed(known):
 
 def test_known_graphs_packed_in_parts_are_the_same(known, monkeypatch):
     whole = known(values=2, cycles=5, random_walk=3).packed
-    monkeypatch.setattr(datasets, "_GRAPHS_AT_ONCE", 2)
+    monkeypatch.setattr("gad.data.store.graphs._GRAPHS_AT_ONCE", 2)
     parts = known(values=2, cycles=5, random_walk=3).packed
     assert parts.rows.tolist() == [0, 1, 2]
     for name in ("atoms", "atom_values", "bonds", "graph_values"):

@@ -87,7 +87,7 @@ def _call(arguments: list[str], debug: bool) -> tuple[int, str | None, Outcome |
 
 def _explain(error: BaseException, arguments: Sequence[str]) -> tuple[int, str | None]:
     """The exit code and the sentence for an exception; no sentence for a plain exit."""
-    from gad.training.recipe import RecipeError
+    from gad.settings.recipe import RecipeError
 
     # Lightning leaves by sys.exit when it is interrupted.
     cause = error.__context__ if isinstance(error, SystemExit) else error

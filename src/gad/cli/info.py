@@ -16,8 +16,8 @@ def info(model: Model, as_json: Json = False) -> Outcome:
     from rich.console import Group
     from rich.text import Text
 
-    from gad.training.model_file import load_model, read_card
-    from gad.training.report import terminal_summary
+    from gad.prediction.model_file import load_model, read_card
+    from gad.report.report import terminal_summary
 
     del as_json  # read by the guard, which prints
     load_model(model)  # refuses a file whose card and weights do not fit
@@ -60,7 +60,7 @@ def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(rows: Mapping[str, int]) -> str:
-    from gad.training.verdict import PARTS
+    from gad.report.verdict import PARTS
 
     parts = [f"{rows[part]:,} {name}" for part, name in PARTS.items() if part in rows]
     return f"{rows['used']:,} of {rows['read']:,} used: {', '.join(reversed(parts))}"
@@ -75,7 +75,7 @@ def _listed(values: Mapping[str, Any], between: str = " ", after: str = ", ") ->
 
 def recipes(as_json: Json = False) -> Outcome:
     """List the recipes that come with the package."""
-    from gad.training.recipe import load_recipe, recipe_names
+    from gad.settings.recipe import load_recipe, recipe_names
 
     del as_json
     found = {

@@ -73,7 +73,7 @@ def predict(
     reject_reason, which is empty where all is well.
     """
     from gad.cli.progress import listener
-    from gad.training.files import predict_file
+    from gad.prediction.files import predict_file
 
     with listener(quiet=as_json) as reporter:
         done = predict_file(
@@ -126,7 +126,7 @@ def evaluate(
     from rich.console import Group
 
     from gad.cli.progress import listener
-    from gad.training.files import evaluate_file
+    from gad.prediction.files import evaluate_file
 
     with listener(quiet=as_json) as reporter:
         done = evaluate_file(model, data, smiles=smiles, targets=target or None, reporter=reporter)
@@ -147,7 +147,7 @@ def _scores(metrics: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from gad.training.verdict import METRIC_NAMES
+    from gad.report.verdict import METRIC_NAMES
 
     names = list(next(iter(metrics.values()))["mean"])
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gad.cli.console import errors, is_first
-from gad.training.reporter import Reporter
+from gad.reporter import Reporter
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -182,7 +182,7 @@ def zinc(
     first epoch on; the test error is computed once, at the end. The finished model lies beside it.
     """
     from gad.experiments.models import WITHOUT_BONDS, Run, settings_of
-    from gad.training.recipe import parse_setting
+    from gad.settings.recipe import parse_setting
 
     changes = settings_of(dict(parse_setting(text) for text in settings or ()))
     runs = [
@@ -249,7 +249,7 @@ def qm9(
     """
     from gad.experiments.models import Run, settings_of
     from gad.experiments.paper import PROPERTIES
-    from gad.training.recipe import parse_setting
+    from gad.settings.recipe import parse_setting
 
     changes = settings_of(dict(parse_setting(text) for text in settings or ()))
     wanted = _names(property_, Property.mu)

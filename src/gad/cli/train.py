@@ -155,10 +155,10 @@ def train(
     rejects.csv with the rows that could not be used.
     """
     from gad.cli.progress import listener
-    from gad.training.files import cores
+    from gad.prediction.files import cores
+    from gad.report.report import terminal_summary
+    from gad.settings.recipe import parse_setting
     from gad.training.fit import Hardware
-    from gad.training.recipe import parse_setting
-    from gad.training.report import terminal_summary
     from gad.training.run import train as run_training
 
     if resume and out is None:

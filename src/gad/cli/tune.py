@@ -30,7 +30,7 @@ from gad.cli.options import (
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from gad.experiments.tune_results import TuningRun
+    from gad.tuning.results import TuningRun
 
 _SEARCH = "Search"
 # Trials shown to people; all of them are in trials.csv.
@@ -143,13 +143,13 @@ def tune(
     Ends with the best recipe as best.toml, which `gad train --recipe` takes. The same command goes
     on with a search that was stopped, and several at once share it. The test rows are not used.
     """
-    from gad.experiments.tune_storage import need_optuna
+    from gad.tuning.storage import need_optuna
 
     need_optuna()  # before anything that takes time
     from gad.cli.progress import listener
-    from gad.experiments.tune import tune as search
+    from gad.settings.recipe import parse_setting
     from gad.training.fit import Hardware
-    from gad.training.recipe import parse_setting
+    from gad.tuning.search import tune as search
 
     changes = dict(parse_setting(text) for text in settings or ())
     if seed is not None:
@@ -201,7 +201,7 @@ def _shown(found: TuningRun) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
-    from gad.training.verdict import METRIC_NAMES
+    from gad.report.verdict import METRIC_NAMES
 
     there = sorted(
         (row for row in found.trials if row.error is not None),

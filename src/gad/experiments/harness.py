@@ -18,7 +18,7 @@ from gad.experiments.records import (
     restore_checkpoint,
 )
 from gad.experiments.sheet import OutOfTime, Place, Sheet
-from gad.training.reporter import Reporter
+from gad.reporter import Reporter
 
 
 def check(run: Run, place: Place) -> None:
@@ -73,8 +73,8 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str
     import torch
 
     from gad.experiments.sets import inputs_of, load_graphs, offered
+    from gad.settings.task import Task
     from gad.training.run import train
-    from gad.training.task import Task
 
     torch.set_num_threads(1)
     folder = place.folder(run)
@@ -115,7 +115,7 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str
 
 def _update(folder: Path) -> None:
     """A run that began before a recipe had some key began with that key's default."""
-    from gad.training.recipe import Recipe
+    from gad.settings.recipe import Recipe
 
     path = folder / "run.json"
     if path.is_file():

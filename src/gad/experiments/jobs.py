@@ -18,7 +18,7 @@ from gad.experiments.harness import check, job_of, perform, read_job
 from gad.experiments.models import Run, recipe_of
 from gad.experiments.records import read_record, record_path
 from gad.experiments.sheet import Place
-from gad.training.reporter import Reporter
+from gad.reporter import Reporter
 
 _ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS")}
 # Seconds that an interrupted process has for leaving.

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gad.training.recipe import Recipe, RecipeError, load_recipe, recipe_names
+from gad.settings.recipe import Recipe, RecipeError, load_recipe, recipe_names
 
 if TYPE_CHECKING:
-    from gad.training.build import Inputs
+    from gad.settings.model import Inputs
 
 _PLAIN = {"scheme": "none", "k": 0}
 # GAD-s keeps k eigenpairs; whoever does not need that keeps them all.
@@ -213,7 +213,7 @@ def fitted_recipe(run: Run, inputs: Inputs) -> Recipe:
 def parameters(recipe: Recipe, inputs: Inputs) -> int:
     """How many trainable parameters the model of a recipe has, for one target."""
     from gad.nn import count_parameters
-    from gad.training.build import build_model
+    from gad.settings.model import build_model
 
     return count_parameters(build_model(recipe, inputs, 1))
 

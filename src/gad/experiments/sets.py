@@ -14,8 +14,8 @@ from gad.data.known.graphset import GraphSet, pointers
 from gad.data.splits import Split
 
 if TYPE_CHECKING:
-    from gad.training.build import Inputs
-    from gad.training.recipe import Recipe
+    from gad.settings.model import Inputs
+    from gad.settings.recipe import Recipe
 
 
 def load_graphs(name: str, prop: str | None, limit: int) -> GraphSet:
@@ -70,7 +70,8 @@ def offered(graphs: GraphSet) -> Iterator[str]:
 
 def inputs_of(graphs: GraphSet, recipe: Recipe) -> Inputs:
     """What these graphs feed a model, found out on two of them."""
-    from gad.training.dataset import Source, load_dataset
+    from gad.data.rows import Source
+    from gad.training.dataset import load_dataset
 
     with offered(first(graphs, 1)) as name:
         return load_dataset(Source(name), recipe).inputs

@@ -18,7 +18,7 @@ from gad.experiments.records import (
     rounded,
     write_record,
 )
-from gad.training.reporter import Reporter
+from gad.reporter import Reporter
 
 
 @dataclass(frozen=True)

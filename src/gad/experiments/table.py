@@ -11,7 +11,7 @@ from typing import Any
 from gad.experiments import paper
 from gad.experiments.models import is_current
 from gad.experiments.records import FINISHED, read_records
-from gad.training.recipe import Recipe
+from gad.settings.recipe import Recipe
 
 
 @dataclass(frozen=True)

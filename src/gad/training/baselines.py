@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gad.training.metrics import METRICS, Scores, score
+from gad.prediction.metrics import METRICS, Scores, score
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def fit_baselines(
 
     Returns:
         ``{"mean": {part: scores}, "ridge": {part: scores}}``; scores are those of
-        :func:`gad.training.metrics.score`.
+        :func:`gad.prediction.metrics.score`.
 
     Example:
         >>> smiles = {"train": ["C", "CC", "CCC", "CCCC"], "test": ["CCCCC"]}

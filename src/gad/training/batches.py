@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from gad.data.molecules import Batch, PackedMolecules
+from gad.data.store.molecules import Batch, PackedMolecules
 
 
 @dataclass(frozen=True, eq=False)

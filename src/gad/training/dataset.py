@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +14,8 @@ from torch import Tensor
 from gad.chem.identity import canonical, scaffold
 from gad.chem.molecule import parse, parse_block
 from gad.data import known
-from gad.data.cache import prepare
-from gad.data.columns import choose_columns, numbers
 from gad.data.known.graphset import GraphSet
-from gad.data.molecules import PackedMolecules, Preparation, pack_arrays, with_cycles
+from gad.data.rows import Rows, Source, read_rows, rows_of_known
 from gad.data.splits import (
     Split,
     column_split,
@@ -30,45 +26,15 @@ from gad.data.splits import (
     scaffold_split,
     stratified_split,
 )
-from gad.data.tables import TableError, open_table
-from gad.training.build import Inputs, inputs_of, preparation_of
-from gad.training.recipe import Recipe
+from gad.data.store.cache import prepare
+from gad.data.store.graphs import pack_graphs
+from gad.data.store.molecules import PackedMolecules, Preparation, with_cycles
+from gad.data.tables import TableError
+from gad.settings.model import Inputs, inputs_of, preparation_of
+from gad.settings.recipe import Recipe
 
 Floats = npt.NDArray[np.float64]
-# Graphs of a known set packed together.
-_GRAPHS_AT_ONCE = 8192
 SPLITS = ("random", "stratified", "scaffold", "column", "file")
-
-
-@dataclass(frozen=True)
-class Source:
-    """What the user pointed at: which data, which columns."""
-
-    data: Any
-    smiles: str | None = None
-    targets: Sequence[str] | None = None
-    weight: str | None = None
-    features: Sequence[str] = ()
-    split_column: str | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows as they were read: molecules as text, and numbers."""
-
-    title: str
-    texts: list[str]
-    blocks: bool
-    targets: Floats
-    target_names: tuple[str, ...]
-    units: tuple[str, ...]
-    weights: Floats
-    features: Floats
-    feature_names: tuple[str, ...]
-    split_values: list[str] | None
-    rejects: dict[int, str]
-    fingerprint: str
-    messages: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,93 +90,10 @@ def load_dataset(
         loaded = known.load(name)
         if isinstance(loaded, GraphSet):
             return _of_graphs(loaded, source, recipe)
-        rows = _of_known_table(loaded)
+        rows = rows_of_known(loaded)
     else:
         rows = read_rows(source)
     return _prepared(rows, recipe, workers, progress)
-
-
-def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
-    """Read a table file, or Python data as a pair (molecules, targets)."""
-    if isinstance(source.data, tuple):
-        return _of_python(*source.data)
-    table = open_table(source.data)
-    columns, messages = choose_columns(
-        table,
-        smiles=source.smiles,
-        targets=source.targets,
-        weight=source.weight,
-        features=source.features,
-        split=source.split_column,
-        need_targets=need_targets,
-    )
-    texts: list[str] = []
-    split_values: list[str] = []
-    rejects: dict[int, str] = {}
-    wanted = (*columns.targets, *((columns.weight,) if columns.weight else ()), *columns.features)
-    numeric: dict[str, list[Floats]] = {name: [] for name in wanted}
-    for chunk in table.chunks():
-        texts.extend(chunk.blocks if columns.smiles is None else chunk.texts(columns.smiles))  # type: ignore[arg-type]
-        if columns.split:
-            split_values.extend(chunk.texts(columns.split))
-        rejects.update({chunk.start + i: why for i, why in chunk.rejects.items()})
-        for name in wanted:
-            values, bad = numbers(chunk.columns[name], name)
-            numeric[name].append(values)
-            for i, why in bad.items():
-                rejects.setdefault(chunk.start + i, why)
-    if not texts:
-        raise TableError(f"{table.path} has no rows below its header")
-    joined = {name: np.concatenate(parts) for name, parts in numeric.items()}
-    weights = joined[columns.weight] if columns.weight else np.ones(len(texts))
-    features = _stack([joined[name] for name in columns.features], len(texts))
-    for row in np.flatnonzero(~np.isfinite(features).all(1)).tolist():
-        rejects.setdefault(row, "a feature column is empty")
-    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
-        rejects.setdefault(row, f"the weight is {weights[row]}: weights are at least 0")
-    return Rows(
-        title=Path(source.data).name,
-        texts=texts,
-        blocks=columns.smiles is None,
-        targets=_stack([joined[name] for name in columns.targets], len(texts)),
-        target_names=columns.targets,
-        units=("",) * len(columns.targets),
-        weights=np.where(np.isfinite(weights), weights, 0.0),
-        features=features,
-        feature_names=columns.features,
-        split_values=split_values if columns.split else None,
-        rejects=rejects,
-        fingerprint=table.fingerprint(),
-        messages=messages,
-    )
-
-
-def _stack(columns: list[Floats], rows: int) -> Floats:
-    return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
-
-
-def _of_python(molecules: Sequence[Any], targets: Any) -> Rows:
-    texts = [m if isinstance(m, str) else "" if m is None else str(m) for m in molecules]
-    values = np.asarray(targets, dtype=np.float64)
-    values = values[:, None] if values.ndim == 1 else values
-    if len(texts) != len(values):
-        raise ValueError(f"{len(texts)} molecules but {len(values)} rows of targets")
-    digest = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass"))
-    digest.update(np.ascontiguousarray(values).tobytes())
-    count = values.shape[1]
-    names = ("target",) if count == 1 else tuple(f"target_{i}" for i in range(count))
-    return Rows(
-        "python data", texts, False, values, names, ("",) * count, np.ones(len(texts)),
-        np.zeros((len(texts), 0)), (), None, {}, digest.hexdigest(),
-    )  # fmt: skip
-
-
-def _of_known_table(table: known.MoleculeSet) -> Rows:
-    count = len(table)
-    return Rows(
-        table.name, list(table.smiles), False, table.targets, table.target_names, table.units,
-        np.ones(count), np.zeros((count, 0)), (), None, {}, table.fingerprint,
-    )  # fmt: skip
 
 
 def _prepared(
@@ -300,7 +183,7 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
             f"{graphs.name} has several targets: choose one with --target out of "
             f"{', '.join(graphs.target_names)}"
         )
-    packed = pack_graphs(graphs, recipe)
+    packed = pack_graphs(graphs, preparation_of(recipe))
     inputs = Inputs(
         graphs.atom_cardinalities,
         packed.atom_values.shape[1],
@@ -313,37 +196,6 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
         np.ones(count), (), [""] * count, None, None, None, graphs.split, {}, {}, count,
         graphs.fingerprint, [],
     )  # fmt: skip
-
-
-def pack_graphs(graphs: GraphSet, recipe: Recipe) -> PackedMolecules:
-    """Operators and features of a known set's graphs; from the graphs alone, see ``pack_arrays``.
-
-    Some thousands at a time: what is worked out on the way takes several times the result's memory.
-    """
-    firsts = range(0, len(graphs), _GRAPHS_AT_ONCE)
-    return PackedMolecules.concatenate([_pack_some(graphs, recipe, first) for first in firsts])
-
-
-def _pack_some(graphs: GraphSet, recipe: Recipe, first: int) -> PackedMolecules:
-    last = min(first + _GRAPHS_AT_ONCE, len(graphs))
-    nodes, edges = graphs.node_ptr[first : last + 1], graphs.edge_ptr[first : last + 1]
-    node, edge = slice(nodes[0], nodes[-1]), slice(edges[0], edges[-1])
-    start = torch.from_numpy(nodes[:-1] - nodes[0]).repeat_interleave(
-        torch.from_numpy(np.diff(edges))
-    )
-    packed = pack_arrays(
-        sizes=torch.from_numpy(np.diff(nodes)),
-        bonds=torch.from_numpy(graphs.bonds[edge]).to(torch.int64) + start[:, None],
-        atoms=torch.from_numpy(graphs.atom_categories[node]),
-        atom_values=torch.from_numpy(graphs.atom_values[node]),
-        bond_categories=torch.from_numpy(graphs.bond_categories[edge]),
-        k=recipe.k or None,
-        random_walk=recipe.random_walk,
-        cycles=recipe.cycles,
-        combinatorial=recipe.laplacian == "combinatorial",
-        transposed=recipe.field == "transposed",
-    )
-    return replace(packed, rows=packed.rows + first)
 
 
 def split_dataset(

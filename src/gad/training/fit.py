@@ -27,11 +27,11 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
-from gad.data.molecules import Batch
+from gad.data.store.molecules import Batch
 from gad.nn import GAD, decay_groups
+from gad.settings.recipe import Recipe
+from gad.settings.task import Task
 from gad.training.batches import Batches, Labelled, mix
-from gad.training.recipe import Recipe
-from gad.training.task import Task
 
 # Seconds between checkpoints: what a killed run loses at most.
 CHECKPOINT_SECONDS = float(os.environ.get("GAD_CHECKPOINT_SECONDS", "30"))

@@ -19,12 +19,12 @@ from safetensors.torch import load_file, save
 
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
-from gad.data.writers import RejectsWriter
+from gad.data.tables.writers import RejectsWriter
 from gad.nn import GAD
+from gad.prediction.model_file import Model
+from gad.settings.recipe import Recipe
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
-from gad.training.model_file import Model
-from gad.training.recipe import Recipe
 
 
 def identity_of(

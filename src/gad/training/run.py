@@ -15,11 +15,18 @@ import torch
 from torch import Tensor
 
 from gad.data.atomic import write_atomic
+from gad.data.rows import Source
 from gad.data.splits import Split
 from gad.nn import GAD, mean_log_degree
+from gad.prediction.model_file import Model, load_model
+from gad.prediction.predictor import Predictor, standardise
+from gad.report.report import write_report
+from gad.reporter import Reporter
+from gad.settings.model import build_model
+from gad.settings.recipe import Recipe, load_recipe
+from gad.settings.task import Task
 from gad.training.batches import Labelled, mix
-from gad.training.build import build_model
-from gad.training.dataset import Dataset, Source, load_dataset, split_dataset
+from gad.training.dataset import Dataset, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware, fit
 from gad.training.folder import (
     identity_of,
@@ -31,13 +38,7 @@ from gad.training.folder import (
     write_member,
     write_rejects,
 )
-from gad.training.model_file import Model, load_model
-from gad.training.predictor import Predictor, standardise
-from gad.training.recipe import Recipe, load_recipe
-from gad.training.report import write_report
-from gad.training.reporter import Reporter
 from gad.training.summary import finite, summarise
-from gad.training.task import Task
 
 Floats = npt.NDArray[np.float64]
 # What a model that is trained further keeps of its own recipe: everything that shapes it.

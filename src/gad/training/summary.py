@@ -11,15 +11,15 @@ import numpy.typing as npt
 
 from gad.data.splits import Split
 from gad.nn import count_parameters
+from gad.prediction.intervals import coverage_of_partitions, quantiles
+from gad.prediction.metrics import score
+from gad.prediction.model_file import Model
+from gad.prediction.predictor import Predictor
+from gad.reporter import Reporter
+from gad.settings.task import Task
 from gad.training.baselines import fit_baselines
-from gad.training.conformal import coverage_of_partitions, quantiles
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
-from gad.training.metrics import score
-from gad.training.model_file import Model
-from gad.training.predictor import Predictor
-from gad.training.reporter import Reporter
-from gad.training.task import Task
 
 Floats = npt.NDArray[np.float64]
 # The share of truths that conformal intervals shall cover.

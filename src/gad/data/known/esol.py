@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-ESOL_PATH = Path(__file__).parents[1] / "esol.csv.gz"
+ESOL_PATH = Path(__file__).parent / "esol.csv.gz"
 """The table as a file: ``name,smiles,logS``."""
 ESOL_SHA256 = "a48c8a81c2767440b4032df37e4ecbe3aaefd08c5349c520b563bd7e768a1b06"
 

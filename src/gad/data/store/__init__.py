@@ -1,0 +1,1 @@
+"""Packed molecules and graphs, in memory and on disk."""

@@ -1,0 +1,150 @@
+"""Prepared molecules on disk, by content and settings.
+
+A cache file is named by the hash of everything that went into it, is written beside its place and
+moved there whole, and is read by memory map: two processes that prepare the same set at the same
+time write the same bytes, a killed writer leaves nothing that would be read, and a damaged file is
+made again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from gad.data.atomic import write_atomic
+from gad.data.known.places import cache_folder
+from gad.data.store.molecules import NoMoleculesError, PackedMolecules, Preparation, read_molecules
+from gad.operators import GraphOperators
+
+# Molecules worked out at once, by one process.
+CHUNK = 1024
+# Starting processes costs seconds; below this many molecules one is quicker.
+_WORTH_PROCESSES = 4 * CHUNK
+
+
+def prepare(
+    molecules: Sequence[str],
+    preparation: Preparation,
+    *,
+    blocks: bool = False,
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> PackedMolecules:
+    """Prepare molecules on all cores, or read them back if that was done before.
+
+    ``progress`` is called with the number of molecules done so far.
+    """
+    name = preparation.fingerprint(molecules) + ("-blocks" if blocks else "")
+    path = cache_folder() / "molecules" / f"{name}.safetensors"
+    found = _read(path)
+    if found is not None:
+        if progress:
+            progress(len(molecules))
+        return found
+    result = _prepare(molecules, preparation, blocks, workers, progress)
+    # A cache that cannot be written (full disk, read-only home) costs time, not the run.
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, _to_bytes(result))
+    return result
+
+
+def _prepare(
+    molecules: Sequence[str],
+    preparation: Preparation,
+    blocks: bool,
+    workers: int | None,
+    progress: Callable[[int], None] | None,
+) -> PackedMolecules:
+    from joblib import Parallel, delayed
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    jobs = workers if workers is not None else (cores or 1)
+    if len(molecules) < _WORTH_PROCESSES:
+        jobs = 1
+    tasks = (
+        delayed(_prepare_chunk)(molecules[a : a + CHUNK], preparation, blocks, a)
+        for a in range(0, len(molecules), CHUNK)
+    )
+    parts: list[PackedMolecules] = []
+    rejects: dict[int, str] = {}
+    done = 0
+    for part in Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(tasks):
+        if isinstance(part, dict):
+            rejects.update(part)
+        else:
+            parts.append(part)
+        done = min(done + CHUNK, len(molecules))
+        if progress:
+            progress(done)
+    if not parts:
+        raise NoMoleculesError(rejects)
+    joined = PackedMolecules.concatenate(parts)
+    joined.rejects.update(rejects)
+    return joined
+
+
+def _prepare_chunk(
+    molecules: Sequence[str], preparation: Preparation, blocks: bool, first_row: int
+) -> PackedMolecules | dict[int, str]:
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        return read_molecules(molecules, preparation, blocks=blocks, first_row=first_row)
+    except NoMoleculesError as error:
+        return error.rejects
+    finally:
+        torch.set_num_threads(threads)
+
+
+_ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows")
+
+
+def _to_bytes(molecules: PackedMolecules) -> bytes:
+    tensors = {name: getattr(molecules, name).contiguous() for name in _ARRAYS}
+    operators = molecules.operators
+    plain: dict[str, Any] = {}
+    for f in fields(operators):
+        value = getattr(operators, f.name)
+        if f.name.startswith("_") or value is None:
+            continue
+        if hasattr(value, "contiguous"):
+            tensors[f"operators.{f.name}"] = value.contiguous()
+        else:
+            plain[f.name] = value
+    notes = {"operators": plain, "rejects": molecules.rejects, "unseen": molecules.unseen}
+    return save(tensors, metadata={"gad": json.dumps(notes)})
+
+
+def _read(path: Path) -> PackedMolecules | None:
+    try:
+        with safe_open(path, framework="pt") as file:
+            notes = json.loads(file.metadata()["gad"])
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        operators = GraphOperators(
+            **notes["operators"],
+            **{
+                name.removeprefix("operators."): tensor
+                for name, tensor in tensors.items()
+                if name.startswith("operators.")
+            },
+        )
+        return PackedMolecules(
+            **{name: tensors[name] for name in _ARRAYS},
+            operators=operators,
+            rejects={int(row): why for row, why in notes["rejects"].items()},
+            unseen={int(row): tuple(names) for row, names in notes["unseen"].items()},
+        )
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, struct.error):
+        return None

@@ -1,0 +1,185 @@
+"""Tables that take long to compute: written in parts, resumed after an interruption."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from gad.data.atomic import AtomicFile, write_atomic
+from gad.data.tables.base import TableError
+from gad.data.tables.encode import format_of
+from gad.data.tables.writers import Reject, checked_output, ordered, writing
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from gad.data.tables.encode import Column
+
+__all__ = ["PartsWriter", "open_parts"]
+
+
+class PartsWriter:
+    """A table written in parts that outlive a crash.
+
+    Every :meth:`write` leaves one more file in ``OUT.partial/``, named by the input rows it stands
+    for, beside a manifest that says what they were computed from. A part is there whole or not at
+    all, so the names alone tell how far the work has come. :meth:`commit` joins the parts.
+
+    Attributes:
+        done_rows: input rows accounted for; continue with ``table.chunks(start=done_rows)``.
+    """
+
+    _OURS = re.compile(r"manifest\.json|\d{12}-\d{12}\.(part|rejects)|\..+\.tmp")
+
+    def __init__(
+        self,
+        path: Path,
+        names: Sequence[str],
+        identity: Mapping[str, str],
+        types: Mapping[str, Any] | None = None,
+        *,
+        resume: bool = False,
+    ) -> None:
+        self.path = path
+        self.names = tuple(names)
+        self.folder = path.with_name(path.name + ".partial")
+        self._format = format_of(path, self.names, types or {})
+        self._parts: list[Path] = []
+        self.done_rows = 0
+        manifest = {"version": 1, "columns": list(self.names), **identity}
+        with writing(self.folder):
+            self._check_folder()
+            if resume and self._manifest.exists():
+                self._compare(manifest)
+                self._collect()
+            else:
+                self.discard()
+                self.folder.mkdir(exist_ok=True)
+                write_atomic(self._manifest, json.dumps(manifest, indent=1).encode())
+
+    def write(
+        self,
+        columns: Mapping[str, Column],
+        rows: int | None = None,
+        rejects: Iterable[Reject] = (),
+    ) -> None:
+        """Add a part, durably.
+
+        Args:
+            columns: the output rows.
+            rows: input rows they stand for, where that differs: rejected rows may have no output.
+            rejects: those of the input rows that could not be used.
+        """
+        cells = ordered(columns, self.names)
+        stop = self.done_rows + (len(cells[0]) if rows is None else rows)
+        part = self.folder / f"{self.done_rows:012d}-{stop:012d}.part"
+        with writing(part):
+            if lines := "".join(json.dumps(reject) + "\n" for reject in rejects):
+                write_atomic(part.with_suffix(".rejects"), lines.encode())
+            with AtomicFile(part) as out:  # last, for it is this file that counts
+                encoder = self._format.part_encoder(out.file)
+                try:
+                    encoder.write(cells)
+                finally:
+                    encoder.close()
+                out.commit()
+        self._parts.append(part)
+        self.done_rows = stop
+
+    def rejects(self) -> Iterator[Reject]:
+        """Yield the rejects of all parts, also those written before an interruption."""
+        for part in self._parts:
+            file = part.with_suffix(".rejects")
+            if file.exists():
+                with file.open(encoding="utf-8") as lines:
+                    yield from (Reject(*json.loads(line)) for line in lines)
+
+    def commit(self) -> None:
+        """Join the parts: the file appears at its path, the folder of parts is gone."""
+        with writing(self.path), AtomicFile(self.path, self.folder) as out:
+            self._format.join(self._parts, out.file)
+            out.commit()
+        self.discard()
+
+    def discard(self) -> None:
+        """Remove the folder of parts."""
+        if self.folder.exists():
+            self._remove(keep={self._manifest})
+            self._manifest.unlink(missing_ok=True)  # last, lest parts remain of unknown origin
+            with contextlib.suppress(OSError):  # somebody put a file of their own into it
+                self.folder.rmdir()
+
+    @property
+    def _manifest(self) -> Path:
+        return self.folder / "manifest.json"
+
+    def _check_folder(self) -> None:
+        """Never delete what another program has put there."""
+        if self.folder.exists() and not (
+            self.folder.is_dir()
+            and all(self._OURS.fullmatch(p.name) for p in self.folder.iterdir())
+        ):
+            raise TableError(
+                f"{self.folder}: holds other things than parts of {self.path.name}; "
+                "move it, or choose another output."
+            )
+
+    def _compare(self, manifest: dict[str, Any]) -> None:
+        try:
+            found = dict(json.loads(self._manifest.read_bytes()))
+        except ValueError:
+            raise TableError(
+                f"{self._manifest}: is damaged; start again without resuming."
+            ) from None
+        keys = [*manifest, *found]
+        if other := [key for key in dict.fromkeys(keys) if manifest.get(key) != found.get(key)]:
+            raise TableError(
+                f"{self.folder}: these parts belong to a run with another {' and '.join(other)}; "
+                "continue with what that run had, or start again without resuming."
+            )
+
+    def _collect(self) -> None:
+        """Take the parts that follow each other from row 0 on, and drop what does not."""
+        for part in sorted(self.folder.glob("*.part")):
+            start, stop = map(int, part.stem.split("-"))
+            if start != self.done_rows:
+                break
+            self._parts.append(part)
+            self.done_rows = stop
+        self._remove(keep={self._manifest, *self._parts, *self._reject_files()})
+
+    def _reject_files(self) -> list[Path]:
+        return [part.with_suffix(".rejects") for part in self._parts]
+
+    def _remove(self, keep: set[Path]) -> None:
+        for file in set(self.folder.iterdir()) - keep:
+            if self._OURS.fullmatch(file.name):
+                file.unlink()
+
+
+def open_parts(
+    path: str | os.PathLike[str],
+    names: Sequence[str],
+    identity: Mapping[str, str],
+    types: Mapping[str, Any] | None = None,
+    *,
+    resume: bool = False,
+) -> PartsWriter:
+    """Begin, or resume, a table that is written in parts.
+
+    Args:
+        path: the table to be; as in :func:`open_writer`.
+        names: its columns.
+        identity: what the rows depend on, and its fingerprint: ``{"input": ..., "model": ...}``.
+            Parts made from anything else are not continued.
+        types: as in :func:`open_writer`.
+        resume: continue with the parts that are there; otherwise they are thrown away.
+
+    Raises:
+        TableError: the parts belong to another run, or the folder cannot be written to.
+    """
+    return PartsWriter(checked_output(path), names, identity, types, resume=resume)

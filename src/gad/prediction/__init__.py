@@ -1,0 +1,1 @@
+"""A trained model in use: files in, values with their intervals out."""

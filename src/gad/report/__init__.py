@@ -1,0 +1,1 @@
+"""One page on a training run."""

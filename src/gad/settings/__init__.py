@@ -1,0 +1,1 @@
+"""What is chosen: recipes, the task, and the model they describe."""
