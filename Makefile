@@ -5,27 +5,27 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-# Real data and reference numbers, where they lie next to the repository. Tests that need them skip
-# with a reason elsewhere.
+# The data sets ZINC and QM9, where they lie next to the repository. Only tests about these sets need
+# them, and skip with a reason elsewhere.
 ifneq ($(wildcard ../shared/data),)
 export GAD_DATA ?= $(abspath ../shared/data)
-endif
-ifneq ($(wildcard ../shared/golden),)
-export GAD_GOLDEN ?= $(abspath ../shared/golden)
 endif
 
 # One thread per worker: the graphs are small, and the workers share the cores.
 WORKERS ?= 2
-tests fuzz: export OMP_NUM_THREADS ?= 1
+tests test-fast fuzz package: export OMP_NUM_THREADS ?= 1
 
 # Where `make run` leaves its run.
 DEMO := demo
 
+# Where `make package` tries the wheel and the source distribution.
+TRIAL := build/trial
+
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract tests fuzz bench format install clean
+.PHONY: help run test lint types contract tests test-fast package fuzz bench format install clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
 
 run: $(STAMP) ## train on measured solubilities, evaluate, predict; a report at the end
 	rm -rf $(DEMO)
@@ -49,6 +49,22 @@ contract: $(STAMP) ## imports point one way
 
 tests: $(STAMP) ## unit tests and the examples in docstrings
 	$(BIN)/pytest -q -n $(WORKERS)
+
+test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
+
+# The wheel is built from the source distribution, so a file that this lacks is noticed. Then it is
+# installed where nothing else is, and tried there by a training and by the tests that the source
+# distribution brings along.
+package: $(STAMP) ## build wheel and sdist, and try both in an empty environment
+	rm -rf dist $(TRIAL)
+	PIP_CONSTRAINT=$(abspath constraints.txt) $(BIN)/python -m build
+	$(PYTHON) -m venv $(TRIAL)/env
+	$(TRIAL)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	cd $(TRIAL) && GAD_CACHE=cache env/bin/gad train esol --set epochs=1 --out run
+	$(TRIAL)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[dev]"
+	mkdir $(TRIAL)/source && tar -xzf dist/*.tar.gz -C $(TRIAL)/source --strip-components=1
+	cd $(TRIAL)/source && env -u GAD_DATA ../env/bin/pytest -q -n $(WORKERS) -m "not slow" tests
 
 fuzz: $(STAMP) ## a hundred thousand damaged recipes, models, tables and molecules
 	GAD_FUZZ_CASES=100000 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal tests/training/test_corrupt.py tests/data/test_tables_fuzz.py

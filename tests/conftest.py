@@ -1,4 +1,4 @@
-"""What every test shares: one thread, reproducible examples, and the way to real data."""
+"""What every test shares: one thread, reproducible examples, and the way to data."""
 
 from __future__ import annotations
 
@@ -26,29 +26,24 @@ settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 
-def _folder(variable: str, what: str) -> Path:
-    """The folder named by an environment variable, or a skip that says how to have it."""
-    value = os.environ.get(variable)
+@pytest.fixture(scope="session")
+def data_dir() -> Path:
+    """The folder with ZINC and QM9, for tests whose subject these sets are."""
+    value = os.environ.get("GAD_DATA")
     if not value:
-        pytest.skip(f"{variable} is not set: it names the folder with {what}")
+        pytest.skip("GAD_DATA is not set: it names the folder with zinc12k/ and qm9/")
     folder = Path(value)
     if not folder.is_dir():
         # A wrong path is a mistake, not a reason to skip.
-        pytest.fail(f"{variable}={value} is not a folder")
+        pytest.fail(f"GAD_DATA={value} is not a folder")
     return folder
-
-
-@pytest.fixture(scope="session")
-def data_dir() -> Path:
-    """The folder with the real data sets."""
-    return _folder("GAD_DATA", "the real data sets")
 
 
 @pytest.fixture(scope="session")
 def golden() -> dict[str, Any]:
     """Numbers printed by the authors' own layers, and those drawn in the paper's Figure 1."""
-    folder = _folder("GAD_GOLDEN", "the reference numbers (diffusion.json)")
-    return json.loads((folder / "diffusion.json").read_text(encoding="utf-8"))
+    file = Path(__file__).parent / "golden" / "diffusion.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32}

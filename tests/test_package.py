@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from fnmatch import fnmatch
 from importlib import import_module, metadata
 from pathlib import Path
 
@@ -65,6 +66,21 @@ def test_version_is_written_the_same_everywhere():
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = re.findall(r"(?m)^## \[(\d.*?)\]", changelog)
     assert released[:1] in ([], [gad.__version__])
+
+
+def test_the_source_distribution_leaves_nothing_out():
+    """Its tests run as those of the repository do, so it has every file that is kept under git."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no clone: git cannot tell which files belong to the project")
+    listed = ["git", "ls-files"]
+    files = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    section = settings.partition("[tool.hatch.build.targets.sdist]")[2].partition("\n[")[0]
+    included = [pattern.removeprefix("/") for pattern in re.findall(r'"(.+?)"', section)]
+    # What hatchling adds of its own accord.
+    included += ["pyproject.toml", ".gitignore", "LICENSE"]
+    kept = {file.partition("/")[0] for file in files.splitlines()}
+    assert [n for n in kept if not any(fnmatch(n, pattern) for pattern in included)] == []
 
 
 def test_package_is_typed():
