@@ -42,6 +42,7 @@ from benchmarks.contenders import chemprop_python, versions
 from gad.chem.featurize import VERSION as FEATURES
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
+from gad.machine import machine
 from gad.prediction.metrics import score
 from gad.settings.recipe import load_recipe
 
@@ -344,19 +345,6 @@ def show(console: Console, record: dict[str, Any]) -> None:
         better = [m for m in by if "gad" in by and by[m]["mae"] < by["gad"]["mae"]]
         if better:
             console.print(f"{SETS[name].title}: {' and '.join(better)} beat gad")
-
-
-def machine() -> dict[str, Any]:
-    """What the seconds depend on."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": models[0] if models else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def all_versions() -> dict[str, str]:

@@ -37,6 +37,7 @@ from rich.table import Table
 from torch import Tensor
 
 import gad
+from gad.machine import machine
 from gad.operators import (
     HEAT,
     IMPLICIT,
@@ -173,19 +174,6 @@ def slopes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
                     "megabytes": round(slope(chosen, lambda r: max(r["peak_megabytes"], 0.1)), 3),
                 })  # fmt: skip
     return found
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers depend on."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": models[0] if models else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "system": f"{platform.system()} {platform.machine()}",
-    }
 
 
 def commit() -> str | None:

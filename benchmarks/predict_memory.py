@@ -35,6 +35,7 @@ from rich.table import Table
 
 import gad
 from gad.data.known.esol import load_esol
+from gad.machine import machine
 
 ROOT = Path(__file__).resolve().parent.parent
 ROWS = (1_000, 10_000, 100_000)
@@ -132,11 +133,7 @@ def report(found: list[dict[str, Any]]) -> dict[str, Any]:
         "what": str(__doc__).splitlines()[0],
         "date": dt.datetime.now(tz=dt.timezone.utc).date().isoformat(),
         "commit": commit(),
-        "machine": {
-            "cores": os.cpu_count(),
-            "threads": 1,
-            "system": f"{platform.system()} {platform.machine()}",
-        },
+        "machine": machine(),
         "versions": {
             "gad": gad.__version__,
             "python": platform.python_version(),

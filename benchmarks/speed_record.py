@@ -15,6 +15,7 @@ from typing import Any
 
 from benchmarks.contenders import chemprop_python, versions
 from gad.data.atomic import write_atomic
+from gad.machine import machine as described
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -29,15 +30,8 @@ def need_data() -> None:
 
 def machine() -> dict[str, Any]:
     """What the seconds depend on; ``load`` says whether anything else was going on."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    models = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": models[0] if models else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }
+    load = round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None
+    return {**described(), "load": load}
 
 
 def our_versions() -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -31,11 +30,6 @@ class Outcome:
     data: Mapping[str, Any]
     shown: RenderableType
     code: int = 0
-
-
-def is_first() -> bool:
-    """Whether this is the process that speaks: Lightning starts one for each device."""
-    return os.environ.get("LOCAL_RANK", "0") == "0"
 
 
 def output() -> Console:

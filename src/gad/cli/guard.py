@@ -25,7 +25,8 @@ from typing import Any
 import typer
 
 from gad.cli.app import app
-from gad.cli.console import Outcome, is_first, print_error, print_json, show
+from gad.cli.console import Outcome, print_error, print_json, show
+from gad.machine import is_first
 
 INTERRUPTED = 130
 _RESUMABLE = frozenset({"train", "predict", "reproduce"})

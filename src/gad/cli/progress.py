@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from gad.cli.console import errors, is_first
+from gad.cli.console import errors
+from gad.machine import is_first
 from gad.reporter import Reporter
 
 if TYPE_CHECKING:

@@ -155,7 +155,7 @@ def train(
     rejects.csv with the rows that could not be used.
     """
     from gad.cli.progress import listener
-    from gad.prediction.files import cores
+    from gad.machine import cores
     from gad.report.report import terminal_summary
     from gad.settings.recipe import parse_setting
     from gad.training.fit import Hardware

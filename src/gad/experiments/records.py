@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,17 +121,3 @@ def rounded(value: Any, digits: int = 5) -> float | None:
     """
     number = float("nan") if value is None else float(value)
     return float(f"{number:.{digits}g}") if math.isfinite(number) else None
-
-
-def machine() -> dict[str, Any]:
-    """What the minutes depend on."""
-    info = Path("/proc/cpuinfo")
-    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return {
-        "processor": names[0] if names else platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "system": f"{platform.system()} {platform.machine()}",
-        "python": platform.python_version(),
-    }

@@ -13,11 +13,11 @@ from gad.experiments.models import Run, is_short
 from gad.experiments.records import (
     FINISHED,
     keep_model,
-    machine,
     record_path,
     rounded,
     write_record,
 )
+from gad.machine import machine
 from gad.reporter import Reporter
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +20,7 @@ from gad.data.tables import Chunk, Table, TableError, open_table
 from gad.data.tables.columns import choose_columns, numbers
 from gad.data.tables.parts import open_parts
 from gad.data.tables.writers import Reject, RejectsWriter, forget_rejects
+from gad.machine import cores
 from gad.prediction.metrics import score
 from gad.prediction.predictor import Prediction, Predictor
 from gad.reporter import Reporter
@@ -40,13 +40,6 @@ class Job:
     smiles: str | None
     features: tuple[str, ...]
     embeddings: bool
-
-
-def cores() -> int:
-    """The cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def predict_file(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -10,6 +9,8 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
+
+from gad.words import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -112,7 +113,7 @@ class Recipe:
             given = getattr(self, key)
             for value in given if isinstance(given, tuple) else (given,):
                 if value not in choices:
-                    hint = _nearest(str(value), choices)
+                    hint = did_you_mean(str(value), choices)
                     raise RecipeError(
                         f"{key} = {value!r} is not known{hint}; choose from {', '.join(choices)}"
                     )
@@ -210,7 +211,7 @@ def load_recipe(name: str | Path) -> Recipe:
     else:
         file = _shipped() / f"{name}.toml"
         if str(name) not in recipe_names():
-            hint = _nearest(str(name), recipe_names())
+            hint = did_you_mean(str(name), recipe_names())
             raise RecipeError(
                 f"no recipe is called {str(name)!r}{hint}; there are {', '.join(recipe_names())}, "
                 "and a path that ends in .toml is read as a file"
@@ -253,7 +254,7 @@ def _typed(key: str, value: Any, where: str) -> Any:
     """A value as the type its key has; text is read as TOML would."""
     known = [f.name for f in fields(Recipe)]
     if key not in known:
-        raise RecipeError(f"{where}: unknown key {key!r}{_nearest(key, known)}")
+        raise RecipeError(f"{where}: unknown key {key!r}{did_you_mean(key, known)}")
     kind = _types()[key]
     read, wanted = _READERS.get(kind, (_names, "names, separated by commas"))
     try:
@@ -294,8 +295,3 @@ _READERS: dict[Any, tuple[Callable[[Any], Any], str]] = {
     float: (_number, "a number"),
     str: (str, "a word"),
 }
-
-
-def _nearest(word: str, known: Any) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gad.machine import cores
 from gad.prediction.metrics import METRICS, Scores, score
 
 if TYPE_CHECKING:
@@ -178,8 +178,7 @@ def descriptor_table(
 def _describe_all(smiles: list[str], width: int, progress: Progress | None) -> NDArray[np.float32]:
     from joblib import Parallel, delayed
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    jobs = (cores or 1) if len(smiles) > _WORTH_PROCESSES else 1
+    jobs = cores() if len(smiles) > _WORTH_PROCESSES else 1
     chunks = (smiles[first : first + CHUNK] for first in range(0, len(smiles), CHUNK))
     table = np.empty((len(smiles), width), np.float32)
     done = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
 import time
 from dataclasses import fields
@@ -68,11 +67,6 @@ def _commit() -> str | None:
         return None
     inside = any((parent / ".git").exists() for parent in here.parents)
     return told.stdout.strip() if inside else None
-
-
-def is_first() -> bool:
-    """Whether this process is the one that writes, when several train one model together."""
-    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
 def open_folder(folder: Path, identity: dict[str, Any], resume: bool) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
 from gad.data.splits import Split
+from gad.machine import is_first
 from gad.nn import GAD, mean_log_degree
 from gad.prediction.model_file import Model, load_model
 from gad.prediction.predictor import Predictor, standardise
@@ -30,7 +31,6 @@ from gad.training.dataset import Dataset, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware, fit
 from gad.training.folder import (
     identity_of,
-    is_first,
     new_folder,
     open_folder,
     read_member,

@@ -10,7 +10,6 @@ A space is a TOML file whose keys are those of a recipe::
 
 from __future__ import annotations
 
-import difflib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from gad.settings.recipe import Recipe, RecipeError
+from gad.words import did_you_mean
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -161,7 +161,7 @@ def load_space(name: str | Path) -> Space:
         text = (_shipped() / f"{name}.toml").read_text(encoding="utf-8")
     else:
         raise SpaceError(
-            f"no space is called {str(name)!r}{_nearest(str(name), space_names())}; there are "
+            f"no space is called {str(name)!r}{did_you_mean(str(name), space_names())}; there are "
             f"{', '.join(space_names())}, and a path that ends in .toml is read as a file"
         )
     try:
@@ -177,7 +177,7 @@ def _axis(key: str, given: Any, where: str) -> Choices | Range:
     """What a line of the file says."""
     known = [f.name for f in fields(Recipe)]
     if key not in known:
-        raise SpaceError(f"space {where}: unknown key {key!r}{_nearest(key, known)}")
+        raise SpaceError(f"space {where}: unknown key {key!r}{did_you_mean(key, known)}")
     if isinstance(given, list):
         return _choices(key, given, where)
     if not isinstance(given, dict):
@@ -253,8 +253,3 @@ def _is_number(value: Any, *, whole: bool) -> bool:
 
 def _shipped() -> Any:
     return resources.files("gad") / "tuning" / "spaces"
-
-
-def _nearest(word: str, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -9,7 +9,6 @@ made again.
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ from safetensors.torch import save
 from gad.data.atomic import write_atomic
 from gad.data.known.places import cache_folder
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, Preparation, read_molecules
+from gad.machine import cores
 from gad.operators import GraphOperators
 
 # Molecules worked out at once, by one process.
@@ -67,8 +67,7 @@ def _prepare(
 ) -> PackedMolecules:
     from joblib import Parallel, delayed
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    jobs = workers if workers is not None else (cores or 1)
+    jobs = workers if workers is not None else cores()
     if len(molecules) < _WORTH_PROCESSES:
         jobs = 1
     tasks = (

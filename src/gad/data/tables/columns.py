@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 from collections import Counter
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from gad.data.tables.base import TableError, cell_text
+from gad.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -183,9 +183,8 @@ def _find(table: Table, name: str, role: str) -> tuple[str, list[str]]:
     alike = [other for other in table.names if other.lower() == name.lower()]
     if len(alike) == 1:
         return alike[0], [f"{role}: {name!r} is written {alike[0]!r} in {table.path}"]
-    lower = {other.lower(): other for other in table.names}
-    near = difflib.get_close_matches(name.lower(), lower, 1)
-    hint = f" Did you mean {lower[near[0]]!r}?" if near else ""
+    near = nearest(name, table.names)
+    hint = f" Did you mean {near!r}?" if near else ""
     raise TableError(
         f"{table.path}: has no column {name!r}.{hint} Its columns: {_listed(table.names)}."
     )

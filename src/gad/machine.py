@@ -1,0 +1,38 @@
+"""What this program runs on: the machine, and this process's share of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def is_first() -> bool:
+    """Whether this process is the one that writes and speaks, when several train one model."""
+    return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
+
+
+def machine(threads: int = 1) -> dict[str, Any]:
+    """What minutes depend on, for records: processor, cores, threads, system and Python.
+
+    >>> list(machine(threads=2))
+    ['processor', 'cores', 'threads', 'system', 'python']
+    """
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return {
+        "processor": names[0] if names else platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": threads,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+    }
