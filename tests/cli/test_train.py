@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import importlib.util
 import json
 from collections import Counter
@@ -25,11 +23,6 @@ from tests.cli.calls import (
     weights_of,
     write_csv,
 )
-
-
-def read_gz(path: Path) -> list[dict[str, str]]:
-    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
 
 
 def test_a_known_set_by_name(esol_run):
@@ -56,13 +49,20 @@ def test_what_is_printed(table, tmp_path):
     assert "target: 'logS', the only numeric column\n" in called.err
 
 
-def test_tox21(data_dir, tmp_path):
-    """Missing labels, and the eight molecules that cannot be read: counted, listed, not fatal."""
-    rows = read_gz(data_dir / "moleculenet" / "tox21.csv.gz")
-    bad = [1322, 2290, 2297, 3558, 4565, 4649, 5538, 6723]
-    kept = sorted({*bad, *range(0, len(rows), 40)})
-    table = write_csv(tmp_path / "tox21.csv", [rows[i] for i in kept])
-    targets = [name for name in rows[0] if name != "smiles"]
+# Atoms with more bonds than they can have.
+IMPOSSIBLE = ("CC[N](C)(C)(C)C", "O=P(O)(O)O[Si](F)(F)(F)(F)F", "C[Al-2](C)(C)(C)(C)(C)C", "CF(C)C")
+
+
+def test_a_panel_of_assays(tmp_path):
+    """Missing labels, and molecules that cannot be read: counted, listed, not fatal."""
+    rows, targets = esol_rows(160), [f"NR-{k}" for k in range(12)]
+    bad = dict(zip((13, 40, 41, 99), IMPOSSIBLE, strict=True))
+    for i, row in enumerate(rows):
+        solubility = row.pop("logS")
+        row["smiles"] = bad.get(i, row["smiles"])
+        for k, name in enumerate(targets):
+            row[name] = "" if (i + k) % 5 == 0 and k % 2 else int(solubility > k / 4 - 4)
+    table = write_csv(tmp_path / "panel.csv", rows)
     options = [word for name in targets for word in ("--target", name)]
     called = shell("train", table, *options, *TINY, "--out", tmp_path / "run", "--strict", "--json")
     assert called.code == 3
@@ -70,11 +70,11 @@ def test_tox21(data_dir, tmp_path):
     found = called.json
     assert found["task"] == "classification"
     assert found["targets"] == targets
-    assert found["rows"]["read"] == len(kept)
-    assert found["rows"]["rejected"] == 8
+    assert found["rows"]["read"] == 160
+    assert found["rows"]["rejected"] == 4
     rejects = rows_of(tmp_path / "run" / "rejects.csv")
-    assert [int(r["row"]) - 1 for r in rejects] == [kept.index(i) for i in bad]
-    assert [r["smiles"] for r in rejects] == [rows[i]["smiles"] for i in bad]
+    assert [int(r["row"]) - 1 for r in rejects] == list(bad)
+    assert [r["smiles"] for r in rejects] == list(bad.values())
     assert all("Explicit valence for atom" in r["reason"] for r in rejects)
     scored = found["metrics"]["train"]["targets"]
     assert len({scores["n"] for scores in scored.values()}) > 1, "labels are missing here and there"
@@ -83,15 +83,16 @@ def test_tox21(data_dir, tmp_path):
     assert ((values > 0) & (values < 1)).all()
 
 
-def test_aqsol_by_its_split_column(data_dir, tmp_path):
-    rows = read_gz(data_dir / "aqsol" / "aqsol.csv.gz")
-    bad = {4792, 5043}
-    kept = sorted(bad | set(range(0, len(rows), 50)))
-    table = write_csv(tmp_path / "aqsol.csv", [rows[i] for i in kept])
+def test_a_split_column(tmp_path):
+    rows, names = esol_rows(120), ["train", "test", "train", "val", "train"]
+    for i, row in enumerate(rows):
+        row["split"] = names[i % 5]
+    rows[7]["smiles"], rows[60]["smiles"] = IMPOSSIBLE[:2]
+    table = write_csv(tmp_path / "table.csv", rows)
     called = done(
         "train", table, *TINY, "--split-column", "split", "--out", tmp_path / "run", "--json"
     )
-    parts = Counter(rows[i]["split"] for i in kept if i not in bad)
+    parts = Counter(row["split"] for i, row in enumerate(rows) if i not in {7, 60})
     found = called.json["rows"]
     assert {p: found[p] for p in ("train", "val", "test")} == parts
     assert found["rejected"] == 2

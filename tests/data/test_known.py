@@ -18,6 +18,7 @@ from gad.data.known.graphset import sort_bonds
 from gad.data.known.places import cache_folder
 from gad.data.known.qm9pack import PROPERTIES, ROTATIONS, read_qm9pack, read_smiles
 from gad.data.splits import Split, duplicates
+from tests.experiments.conftest import rings
 
 # ------------------------------------------------------------------ by name
 
@@ -206,21 +207,57 @@ def test_zinc_from_pytorch_geometric_is_the_same_data_set(zinc_graphs):
     assert packed.split == zinc_graphs.split
 
 
-def test_zinc_with_bonds_in_one_direction_is_refused(zinc_graphs):
-    (data,) = as_pyg(zinc_graphs, [0], np.random.default_rng(0))
+def write_zinc(path, graphs: GraphSet, **changes) -> None:
+    """The arrays of ``zinc12k.npz``, for each part of a set."""
+    arrays = {}
+    for part, rows in graphs.split.parts():
+        atoms, bonds = (
+            slice(ptr[rows[0]], ptr[rows[-1] + 1]) for ptr in (graphs.node_ptr, graphs.edge_ptr)
+        )
+        arrays |= {
+            f"{part}_node_ptr": graphs.node_ptr[rows[0] : rows[-1] + 2] - atoms.start,
+            f"{part}_edge_ptr": graphs.edge_ptr[rows[0] : rows[-1] + 2] - bonds.start,
+            f"{part}_atom_type": graphs.atom_categories[atoms, 0],
+            f"{part}_edge_src": graphs.bonds[bonds, 0],
+            f"{part}_edge_dst": graphs.bonds[bonds, 1],
+            f"{part}_bond_type": graphs.bond_categories[bonds, 0] + 1,
+            f"{part}_y": graphs.targets[rows, 0],
+        }
+    path.parent.mkdir(exist_ok=True)
+    np.savez(path, **{**arrays, **changes})
+
+
+@pytest.fixture
+def small_zinc(tmp_path, monkeypatch) -> GraphSet:
+    """A few graphs in the form of ZINC's file, in the place of ZINC."""
+    rng = np.random.default_rng(0)
+    graphs = zinc.zinc_from_pyg(*(as_pyg(rings(), r, rng) for _, r in rings().split.parts()))
+    write_zinc(tmp_path / "zinc12k" / "zinc12k.npz", graphs)
+    monkeypatch.setenv("GAD_DATA", str(tmp_path))
+    monkeypatch.setattr(zinc, "ZINC_FINGERPRINT", graphs.fingerprint)
+    return graphs
+
+
+def test_the_file_and_pytorch_geometric_give_the_same(small_zinc):
+    read = load_zinc()
+    assert read.fingerprint == small_zinc.fingerprint
+    assert read.split == small_zinc.split == rings().split
+    np.testing.assert_array_equal(read.bonds, rings().bonds)
+    np.testing.assert_array_equal(read.targets, rings().targets.astype(np.float32))
+
+
+def test_zinc_with_bonds_in_one_direction_is_refused():
+    (data,) = as_pyg(rings(), [0], np.random.default_rng(0))
     data.edge_index = data.edge_index[:, 1:]
     data.edge_attr = data.edge_attr[1:]
     with pytest.raises(ValueError, match="graph 0: a bond lacks its other direction"):
         zinc.zinc_from_pyg([data], [], [])
 
 
-def test_one_changed_number_is_enough_to_refuse_zinc(data_dir, tmp_path, monkeypatch):
-    with np.load(data_dir / "zinc12k" / "zinc12k.npz") as file:
-        arrays = {name: file[name] for name in file.files}
-    arrays["test_y"][7] += 0.001
-    (tmp_path / "zinc12k").mkdir()
-    np.savez(tmp_path / "zinc12k" / "zinc12k.npz", **arrays)
-    monkeypatch.setenv("GAD_DATA", str(tmp_path))
+def test_one_changed_number_is_enough_to_refuse_zinc(small_zinc, tmp_path):
+    changed = small_zinc.targets[small_zinc.split.test, 0]
+    changed[7] += 0.001
+    write_zinc(tmp_path / "zinc12k" / "zinc12k.npz", small_zinc, test_y=changed)
     with pytest.raises(ValueError, match="does not hold the data set zinc as published"):
         load_zinc()
 
@@ -295,10 +332,14 @@ def test_energies_of_methane_are_in_mev(qm9_graphs):
 
 
 def test_atom_values_are_what_rdkit_finds(qm9_graphs, qm9_smiles):
-    kinds = [Chem.HybridizationType.SP, Chem.HybridizationType.SP2, Chem.HybridizationType.SP3]
     rows = [*range(0, len(qm9_smiles), 250), qm9_smiles.index("O=N(=O)C1=CC=CN1")]
+    assert_values_are_rdkits(qm9_graphs, qm9_smiles, rows)
+
+
+def assert_values_are_rdkits(graphs: GraphSet, smiles: list[str], rows) -> None:
+    kinds = [Chem.HybridizationType.SP, Chem.HybridizationType.SP2, Chem.HybridizationType.SP3]
     for g in rows:
-        mol = Chem.AddHs(Chem.MolFromSmiles(qm9_smiles[g]))
+        mol = Chem.AddHs(Chem.MolFromSmiles(smiles[g]))
         expected = [
             [atom.GetAtomicNum() == z for z in (1, 6, 7, 8, 9)]
             + [atom.GetAtomicNum(), atom.GetIsAromatic()]
@@ -306,8 +347,8 @@ def test_atom_values_are_what_rdkit_finds(qm9_graphs, qm9_smiles):
             + [sum(n.GetAtomicNum() == 1 for n in atom.GetNeighbors())]
             for atom in mol.GetAtoms()
         ]
-        nodes, _ = heavy_graph(qm9_graphs, g)
-        np.testing.assert_array_equal(qm9_graphs.atom_values[nodes], expected, qm9_smiles[g])
+        nodes, _ = heavy_graph(graphs, g)
+        np.testing.assert_array_equal(graphs.atom_values[nodes], expected, smiles[g])
 
 
 def test_smiles_are_read_as_written(qm9_graphs, qm9_smiles):
@@ -318,6 +359,55 @@ def test_smiles_are_read_as_written(qm9_graphs, qm9_smiles):
         orders = qm9_graphs.bond_categories[edges, :1].astype(int) + 1
         expected = np.concatenate([qm9_graphs.bonds[edges], orders], axis=1)
         np.testing.assert_array_equal(sorted(bonds), expected, qm9_smiles[g])
+
+
+def kekule(smiles: str) -> str | None:
+    """The SMILES without aromatic letters, or None for what QM9 has not."""
+    mol = Chem.MolFromSmiles(smiles)
+    if {atom.GetSymbol() for atom in mol.GetAtoms()} - set("CNOF"):
+        return None
+    Chem.RemoveStereochemistry(mol)
+    Chem.Kekulize(mol, clearAromaticFlags=True)
+    text = Chem.MolToSmiles(mol, kekuleSmiles=True)
+    return None if "." in text or "%" in text else text
+
+
+@pytest.fixture(scope="module")
+def written() -> list[str]:
+    """Measured molecules in the part of the language that QM9 is written in."""
+    found = list(filter(None, map(kekule, load_esol().smiles[::3])))
+    assert len(found) > 100
+    return found
+
+
+def test_other_molecules_are_read_as_rdkit_reads_them(written):
+    for smiles in written:
+        mol = Chem.AddHs(Chem.MolFromSmiles(smiles))
+        Chem.Kekulize(mol)
+        elements, bonds = read_smiles(smiles)
+        assert elements == [atom.GetSymbol() for atom in mol.GetAtoms()], smiles
+        ends = [sorted((b.GetBeginAtomIdx(), b.GetEndAtomIdx())) for b in mol.GetBonds()]
+        kept = {tuple(pair) for pair in ends}
+        assert {(i, j) for i, j, _ in bonds} == kept, smiles
+        order = {
+            tuple(e): b.GetBondTypeAsDouble() for e, b in zip(ends, mol.GetBonds(), strict=True)
+        }
+        total = [sum(o for pair, o in order.items() if k in pair) for k in range(len(elements))]
+        assert [sum(o for *pair, o in bonds if k in pair) for k in range(len(elements))] == total
+
+
+def test_a_table_of_qm9pack_becomes_graphs_with_rdkits_values(written, tmp_path):
+    rows = range(len(written))
+    y = np.random.default_rng(0).normal(size=(len(written), 20))
+    index = {"gdb9_index": np.arange(5, 5 + len(written))}
+    write_qm9pack_table(tmp_path / "qm9_part1.csv", rows[:90], index, y, written)
+    write_qm9pack_table(tmp_path / "qm9_part2.csv", rows[90:], index, y, written)
+    found = read_qm9pack(tmp_path)
+    np.testing.assert_array_equal(found["gdb9_index"], index["gdb9_index"])
+    np.testing.assert_array_equal(found["y"][:, :12], y[:, :12])
+    graphs = qm9.qm9_from_arrays(found, Split(rows, [], []))
+    assert_values_are_rdkits(graphs, written, rows)
+    assert found["bond_aromatic"].any()
 
 
 def test_charged_and_branched_smiles_are_read_too():
