@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import io
+import json
 import math
+import os
 import struct
+import subprocess
+import sys
+from importlib.metadata import version
 from xml.etree import ElementTree as ET
 
 import pytest
+import torch
 from rich.console import Console
 
+import gad
 from gad.cli.progress import Bars, Lines, Listener, listener
 from gad.settings.recipe import recipe_names
 from tests.cli.calls import call, done
@@ -74,6 +81,48 @@ def test_recipes(tmp_path):
         assert recipe["about"], "a recipe begins with a comment that says what it is for"
         assert recipe["about"][:60] in shown
     assert found["default"]["settings"]["scheme"] == "implicit"
+
+
+def test_doctor(tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    (cache / "deeper").mkdir(parents=True)
+    (cache / "deeper" / "a").write_bytes(b"123")
+    (cache / "b").write_bytes(b"12345")
+    monkeypatch.setenv("GAD_CACHE", str(cache))
+    monkeypatch.setenv("GAD_DATA", str(tmp_path))
+    told = done("doctor", "--json").json
+    assert told["cache"]["folder"] == str(cache)
+    # Kernels may be compiled into it just now.
+    assert told["cache"]["bytes"] >= 8
+    assert told["data"] == {"folder": str(tmp_path), "exists": True}
+    assert told["versions"]["gad"] == gad.__version__
+    assert told["versions"]["torch"] == version("torch")
+    assert told["threads"] == torch.get_num_threads()
+    assert isinstance(told["kernels"]["active"], bool)
+    assert told["kernels"]["reason"]
+    shown = done("doctor").out
+    assert told["kernels"]["reason"] in shown
+    assert str(cache) in shown
+
+
+def test_doctor_where_there_is_nothing(tmp_path, monkeypatch):
+    monkeypatch.setenv("GAD_CACHE", str(tmp_path / "none"))
+    monkeypatch.setenv("GAD_DATA", str(tmp_path / "nowhere"))
+    assert done("doctor", "--json").json["cache"]["bytes"] == 0
+    assert "there is no such folder" in done("doctor").out
+    monkeypatch.delenv("GAD_DATA")
+    assert done("doctor", "--json").json["data"] == {"folder": None, "exists": False}
+
+
+def test_kernels_that_are_switched_off_say_so():
+    code = "from gad.cli import run; run(['doctor', '--json'])"
+    told = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "GAD_NATIVE": "0"},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    kernels = json.loads(told.stdout)["kernels"]
+    assert kernels["active"] is False
+    assert "GAD_NATIVE" in kernels["reason"]
 
 
 def test_only_the_first_of_several_processes_speaks(monkeypatch):

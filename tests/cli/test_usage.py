@@ -16,7 +16,7 @@ import gad
 from gad.cli.app import app
 from tests.cli.calls import TINY, call, shell, stopped
 
-COMMANDS = ("train", "predict", "evaluate", "info", "draw", "recipes")
+COMMANDS = ("train", "predict", "evaluate", "tune", "info", "draw", "recipes", "doctor")
 HEAVY = ("torch", "rdkit", "lightning", "pyarrow", "numpy", "scipy", "sklearn", "joblib")
 
 
@@ -51,6 +51,13 @@ def test_examples_of_the_help_can_be_typed(name):
     assert shown.code == 0
     assert "Examples" in shown.out
     assert "--json" in shown.out
+
+
+def test_common_options_come_first():
+    shown = call("train", "--help").out
+    common, _, rest = shown.partition("─ Columns ─")
+    assert all(name in common for name in ("--target", "--split ", "--recipe", "--set", "--out"))
+    assert all(name in rest for name in ("--weight", "--folds", "--threads", "--json"))
 
 
 USAGE = {
@@ -159,6 +166,7 @@ def test_json_of_every_command_is_pure(here, model):
         ["info", model],
         ["draw", "CCO", "--atom", "0", "-o", "x.svg"],
         ["recipes"],
+        ["doctor"],
     ):
         called = call(*arguments, "--json")
         assert called.code == 0

@@ -10,10 +10,11 @@ import typer
 
 from gad import __version__
 from gad.cli.console import Outcome
+from gad.cli.doctor import doctor
 from gad.cli.draw import draw
 from gad.cli.figures import figures
 from gad.cli.info import info, recipes
-from gad.cli.options import examples
+from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
 from gad.cli.reproduce import qm9, zinc
 from gad.cli.table import table
@@ -68,7 +69,7 @@ def _add(
     """Register a command; a paragraph of its docstring is one line, which the terminal breaks."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    to.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(command)
+    to.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(unfolded(command))
 
 
 _USE, _LOOK, _PAPER = "Train and use a model", "Look", "The paper's experiments"
@@ -110,6 +111,7 @@ _add(
     'gad draw "c1ccccc1O" --atom 0 --time 4 --scheme spectral -o heat.png',
 )
 _add(recipes, _LOOK, "gad recipes", "gad train esol --recipe default")
+_add(doctor, _LOOK, "gad doctor", "gad doctor --json")
 app.add_typer(reproduce, rich_help_panel=_PAPER)
 _add(
     zinc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +80,32 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence):
         return [plain(item) for item in value]
     return str(value)
+
+
+def cell(value: Any, form: str = "") -> str:
+    """A value in a table: a dash for None, four digits of a fraction unless a form is given.
+
+    >>> cell(None), cell(0.123456), cell(1234, ",d"), cell("mu")
+    ('–', '0.1235', '1,234', 'mu')
+    """
+    if value is None:
+        return "–"
+    return format(value, form or (".4g" if isinstance(value, float) else ""))
+
+
+def grid(names: Iterable[str], numbers: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
+    """A table of texts: columns of names, which begin at the left, then columns of numbers."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in names:
+        table.add_column(heading)
+    for heading in numbers:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(*(Text(text, overflow="fold") for text in row))
+    return table
 
 
 def facts(rows: Mapping[str, Any]) -> Table:

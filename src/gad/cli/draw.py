@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gad.cli.console import Outcome, facts
-from gad.cli.options import OUTPUT, Json
+from gad.cli.console import Outcome, facts, grid
+from gad.cli.options import one_of, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,55 +16,36 @@ if TYPE_CHECKING:
 _HEAT = "Heat"
 
 
-class SchemeKind(str, Enum):
-    """Which function of the Laplacian."""
-
-    implicit = "implicit"
-    spectral = "spectral"
-
-
 def draw(
     smiles: Annotated[str, typer.Argument(metavar="SMILES", help="The molecule, in quotes.")],
     out: Annotated[
-        Path,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="FILE",
-            help="Where to draw it: .svg or .png.",
-            rich_help_panel=OUTPUT,
-        ),
+        Path, option("Where to draw it: .svg or .png.", "--out", "-o", metavar="FILE")
     ],
     atom: Annotated[
         int | None,
-        typer.Option(
-            min=0,
-            metavar="I",
-            help="Where heat starts, at temperature 1; 0 is the first atom of the SMILES.",
-            rich_help_panel=_HEAT,
+        option(
+            "Where heat starts, at temperature 1; 0 is the first atom of the SMILES.",
+            min=0, metavar="I", panel=_HEAT,
         ),
     ] = None,
     time: Annotated[
         float,
-        typer.Option(
-            min=0,
-            metavar="T",
-            help="How long it spreads: about √T bonds far.",
-            rich_help_panel=_HEAT,
-        ),
+        option("How long it spreads: about √T bonds far.", min=0, metavar="T", panel=_HEAT),
     ] = 1.0,
     scheme: Annotated[
-        SchemeKind,
-        typer.Option(help="One implicit step, or the heat equation itself.", rich_help_panel=_HEAT),
-    ] = SchemeKind.implicit,
-    as_json: Json = False,
-) -> Outcome:
+        str,
+        option(
+            "One implicit step, or the heat equation itself.",
+            panel=_HEAT,
+            **one_of("implicit", "spectral"),
+        ),
+    ] = "implicit",
+) -> Outcome:  # fmt: skip
     """Draw a molecule, or how heat spreads over it from one atom."""
     from gad.chem import draw as draw_molecule
     from gad.chem import parse
     from gad.data.atomic import write_atomic
 
-    del as_json  # read by the guard, which prints
     format_ = _format(out)
     molecule = parse(smiles)
     told: dict[str, Any] = {
@@ -79,14 +59,14 @@ def draw(
         if atom >= count:
             raise typer.BadParameter(f"--atom {atom}: the molecule has atoms 0 to {count - 1}")
         values = heat(molecule, atom, time, scheme)
-        legend = f"heat from atom {atom} after time {time:g} ({scheme.value})"
-        told |= {"atom": atom, "time": time, "scheme": scheme.value, "values": values}
+        legend = f"heat from atom {atom} after time {time:g} ({scheme})"
+        told |= {"atom": atom, "time": time, "scheme": scheme, "values": values}
     picture = draw_molecule(molecule, values=values, legend=legend, format=format_)
     write_atomic(out, picture)
     return Outcome(told, _shown(told))
 
 
-def heat(molecule: Any, atom: int, time: float, scheme: SchemeKind) -> list[float]:
+def heat(molecule: Any, atom: int, time: float, scheme: str) -> list[float]:
     """Temperatures of all atoms, a time after one of them had 1 and the others 0."""
     import torch
 
@@ -97,11 +77,11 @@ def heat(molecule: Any, atom: int, time: float, scheme: SchemeKind) -> list[floa
     bonds = torch.from_numpy(Featurizer()(molecule).bonds).to(torch.int64)
     count = molecule.GetNumAtoms()
     operators = gad.build_operators(torch.cat([bonds, bonds.flip(1)]).t(), count)
-    kinds = {SchemeKind.implicit: ImplicitDiffusion, SchemeKind.spectral: SpectralDiffusion}
+    kind = {"implicit": ImplicitDiffusion, "spectral": SpectralDiffusion}[scheme]
     start = torch.zeros(count, 1)
     start[atom] = 1
     with torch.no_grad():
-        spread: list[float] = kinds[scheme](1, times=[time])(start, operators).flatten().tolist()
+        spread: list[float] = kind(1, times=[time])(start, operators).flatten().tolist()
     return spread
 
 
@@ -117,15 +97,10 @@ def _format(path: Path) -> Literal["svg", "png"]:
 def _shown(told: dict[str, Any]) -> RenderableType:
     """The temperatures, atom by atom, and where the picture is."""
     from rich.console import Group
-    from rich.table import Table
 
     written = facts({"written": told["output"]})
     if "values" not in told:
         return written
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column("atom", justify="right")
-    grid.add_column("")
-    grid.add_column("temperature", justify="right")
-    for number, (symbol, value) in enumerate(zip(told["atoms"], told["values"], strict=True)):
-        grid.add_row(str(number), symbol, f"{value:.4f}")
-    return Group(grid, "", written)
+    atoms = enumerate(zip(told["atoms"], told["values"], strict=True))
+    rows = [(str(number), symbol, f"{value:.4f}") for number, (symbol, value) in atoms]
+    return Group(grid(("atom", ""), ("temperature",), rows), "", written)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
-import typer
+from gad.cli.console import Outcome, grid
+from gad.cli.options import Json, option
 
-from gad.cli.console import Outcome
-from gad.cli.options import OUTPUT, Json
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-_WHAT = "On molecules"
 _ABOUT = {
     "figure-1a": "a unit of heat on the paper's graph at t = 0, 1, 5",
     "figure-1b": "the filters B_av and B_dx at one node: by the equations, and as drawn",
@@ -24,26 +18,18 @@ _ABOUT = {
 
 
 def figures(
-    out: Annotated[
-        Path,
-        typer.Option(
-            "--out", "-o", metavar="DIR", help="The folder to draw into.", rich_help_panel=OUTPUT
-        ),
-    ],
+    out: Annotated[Path, option("The folder to draw into.", "--out", "-o", metavar="DIR")],
     model: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "A trained model; if left out, one is trained on esol and kept in DIR/esol.",
             metavar="FILE",
-            help="A trained model; if left out, one is trained on esol and kept in DIR/esol.",
-            rich_help_panel=_WHAT,
         ),
     ] = None,
     smiles: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="SMILES",
-            help="A molecule, in quotes, a name behind it if you like; once for each.",
-            rich_help_panel=_WHAT,
+        option(
+            "A molecule, in quotes, a name behind it if you like; once for each.", metavar="SMILES"
         ),
     ] = None,
     as_json: Json = False,
@@ -58,18 +44,5 @@ def figures(
     with listener(quiet=as_json) as reporter:
         made = make_figures(out, model=model, smiles=smiles or (), reporter=reporter)
     told = {"figures": made, "out": str(out), "messages": reporter.messages}
-    return Outcome(told, _shown(made))
-
-
-def _shown(made: dict[str, Any]) -> Table:
-    """What was drawn, and where it is."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    grid.add_column("figure")
-    grid.add_column("files")
-    for name, figure in made.items():
-        svg, _ = figure["files"]
-        grid.add_row(_ABOUT[name], Text(f"{svg}, .png", overflow="fold"))
-    return grid
+    rows = [(_ABOUT[name], f"{figure['files'][0]}, .png") for name, figure in made.items()]
+    return Outcome(told, grid(("figure", "files"), (), rows))

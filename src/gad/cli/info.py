@@ -8,10 +8,10 @@ from itertools import takewhile
 from typing import Any
 
 from gad.cli.console import Outcome, facts
-from gad.cli.options import Json, Model
+from gad.cli.options import Model
 
 
-def info(model: Model, as_json: Json = False) -> Outcome:
+def info(model: Model) -> Outcome:
     """Show what a model predicts, how well, and how it was made."""
     from rich.console import Group
     from rich.text import Text
@@ -19,7 +19,6 @@ def info(model: Model, as_json: Json = False) -> Outcome:
     from gad.prediction.model_file import load_model, read_card
     from gad.report.report import terminal_summary
 
-    del as_json  # read by the guard, which prints
     load_model(model)  # refuses a file whose card and weights do not fit
     card = read_card(model)
     task, notes = card["task"], card["notes"]
@@ -73,11 +72,10 @@ def _listed(values: Mapping[str, Any], between: str = " ", after: str = ", ") ->
     return after.join(f"{key}{between}{text(value)}" for key, value in values.items())
 
 
-def recipes(as_json: Json = False) -> Outcome:
+def recipes() -> Outcome:
     """List the recipes that come with the package."""
     from gad.settings.recipe import load_recipe, recipe_names
 
-    del as_json
     found = {
         name: {"about": _about(name), "settings": load_recipe(name).to_dict()}
         for name in recipe_names()

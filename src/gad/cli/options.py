@@ -1,33 +1,60 @@
-"""Options that several commands share."""
+"""Options, declared once: those that several commands share, and groups of them as dataclasses.
+
+A command takes a group as one argument, and :func:`unfolded` gives Typer an option for each of its
+fields. Options without a panel are the common ones: they come first in the help.
+"""
 
 from __future__ import annotations
 
-from enum import Enum
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gad.words import did_you_mean
+
+if TYPE_CHECKING:
+    from gad.cli.console import Outcome
+
 COLUMNS, SPLITTING, OUTPUT, RUNNING = "Columns", "Splitting", "Output", "Running"
+MODEL, HARDWARE = "Model", "Hardware"
 
 STRICT_CODE = 3
 
 
-class TaskKind(str, Enum):
-    """What is learned."""
+def option(
+    text: str,
+    *names: str,
+    metavar: str | None = None,
+    panel: str | None = None,
+    default: str | None = None,
+    **more: Any,
+) -> Any:
+    """An option: its help, its names if not the parameter's, and the default if it needs words."""
+    if default is not None:
+        text, more = f"{text} [dim]\\[default: {default}][/]", {**more, "show_default": False}
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
 
-    regression = "regression"
-    classification = "classification"
 
+def one_of(*names: str) -> dict[str, Any]:
+    """What makes an option or argument one of these words, once or several times."""
 
-class SplitKind(str, Enum):
-    """How rows are divided into training, validation and test."""
+    def check(given: str | list[str] | None) -> str | list[str] | None:
+        for word in [given] if isinstance(given, str) else given or ():
+            if word not in names:
+                known = ", ".join(map(repr, names))
+                hint = did_you_mean(word, names)
+                raise typer.BadParameter(f"{word!r} is not one of {known}{hint}")
+        return given
 
-    random = "random"
-    stratified = "stratified"
-    scaffold = "scaffold"
-    column = "column"
-    file = "file"
+    def complete(incomplete: str) -> Iterable[str]:
+        return (name for name in names if name.startswith(incomplete))
+
+    return {"metavar": f"[{'|'.join(names)}]", "callback": check, "autocompletion": complete}
 
 
 Model = Annotated[
@@ -35,87 +62,145 @@ Model = Annotated[
 ]
 Smiles = Annotated[
     str | None,
-    typer.Option(
-        metavar="COL",
-        help="The column of the molecules; guessed if left out.",
-        rich_help_panel=COLUMNS,
-    ),
+    option("The column of the molecules; guessed if left out.", metavar="COL", panel=COLUMNS),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Processes that prepare molecules; all cores if left out.",
-        rich_help_panel=RUNNING,
+    option(
+        "Processes that prepare molecules; all cores if left out.",
+        min=1, metavar="N", panel=RUNNING,
     ),
-]
+]  # fmt: skip
 Json = Annotated[
     bool,
-    typer.Option(
-        "--json",
-        help="Print one JSON object on stdout, and nothing else there.",
-        rich_help_panel=OUTPUT,
-    ),
+    option("Print one JSON object on stdout, and nothing else there.", "--json", panel=OUTPUT),
 ]
 Strict = Annotated[
-    bool,
-    typer.Option("--strict", help="Exit with 3 if any row was rejected.", rich_help_panel=OUTPUT),
+    bool, option("Exit with 3 if any row was rejected.", "--strict", panel=OUTPUT)
+]  # fmt: skip
+Recipe = Annotated[str, option("See `gad recipes`; or a TOML file.", metavar="NAME|FILE")]
+Settings = Annotated[
+    list[str] | None,
+    option("Change a setting of the recipe; once for each.", "--set", metavar="KEY=VALUE"),
 ]
+Accelerator = Annotated[
+    str, option("Lightning's: cpu, gpu, mps, …", metavar="A", panel=HARDWARE)
+]  # fmt: skip
 
-# What to learn, and from which rows: of `gad train` and `gad tune` alike.
-Data = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATA",
-        help="A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.",
-    ),
-]
-Targets = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL",
-        help="What to learn; once for each column. Guessed if only one is numeric.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Weight = Annotated[
-    str | None,
-    typer.Option(metavar="COL", help="How much each row counts.", rich_help_panel=COLUMNS),
-]
-Features = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COL",
-        help="A numeric column given to the model; once for each.",
-        rich_help_panel=COLUMNS,
-    ),
-]
-Task = Annotated[
-    TaskKind | None,
-    typer.Option(help="The labels decide if left out.", rich_help_panel=COLUMNS),
-]
-SplitBy = Annotated[
-    SplitKind | None,
-    typer.Option(
-        help="How rows are divided 80:10:10. [dim]\\[default: random][/]",
-        rich_help_panel=SPLITTING,
-    ),
-]
-SplitColumn = Annotated[
-    str | None,
-    typer.Option(
-        metavar="COL", help="The column that says train, val or test.", rich_help_panel=SPLITTING
-    ),
-]
-SplitFile = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="A file that lists the rows of each part, such as split.json of a run.",
-        rich_help_panel=SPLITTING,
-    ),
-]
+
+@dataclass(frozen=True)
+class Learning:
+    """What is learned, from which rows, by which recipe: of `gad train` and `gad tune` alike."""
+
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.",
+        ),
+    ]
+    target: Annotated[
+        list[str] | None,
+        option(
+            "What to learn; once for each column. Guessed if only one is numeric.", metavar="COL"
+        ),
+    ] = None
+    split: Annotated[
+        str | None,
+        option(
+            "How rows are divided 80:10:10.",
+            default="random",
+            **one_of("random", "stratified", "scaffold", "column", "file"),
+        ),
+    ] = None
+    recipe: Recipe = "default"
+    settings: Settings = None
+    seed: Annotated[int | None, option("Short for --set seed=S.", metavar="S")] = None
+    smiles: Smiles = None
+    weight: Annotated[
+        str | None, option("How much each row counts.", metavar="COL", panel=COLUMNS)
+    ] = None
+    feature: Annotated[
+        list[str] | None,
+        option("A numeric column given to the model; once for each.", metavar="COL", panel=COLUMNS),
+    ] = None
+    task: Annotated[
+        str | None,
+        option(
+            "The labels decide if left out.",
+            panel=COLUMNS,
+            **one_of("regression", "classification"),
+        ),
+    ] = None
+    split_column: Annotated[
+        str | None,
+        option("The column that says train, val or test.", metavar="COL", panel=SPLITTING),
+    ] = None
+    split_file: Annotated[
+        Path | None,
+        option(
+            "A file that lists the rows of each part, such as split.json of a run.",
+            metavar="FILE",
+            panel=SPLITTING,
+        ),
+    ] = None
+    workers: Workers = None
+    threads: Annotated[
+        int | None,
+        option(
+            "Threads of the training itself.",
+            default="OMP_NUM_THREADS, or up to four; for `gad tune` 1",
+            min=1, metavar="N", panel=HARDWARE,
+        ),
+    ] = None  # fmt: skip
+    accelerator: Accelerator = "auto"
+
+    def arguments(self) -> dict[str, Any]:
+        """The same as `gad.train` and `tune` in Python take it."""
+        return {
+            "data": self.data,
+            "smiles": self.smiles,
+            "target": self.target or None,
+            "weight": self.weight,
+            "features": self.feature or (),
+            "task": self.task,
+            "split": self._split_kind(),
+            "split_column": self.split_column,
+            "split_file": self.split_file,
+            "recipe": self.recipe,
+            "settings": changes(self.settings, self.seed),
+            "workers": self.workers,
+        }
+
+    def _split_kind(self) -> str:
+        """The kind of split that the three options agree on."""
+        split, column, file = self.split, self.split_column, self.split_file
+        if column is not None and file is not None:
+            raise typer.BadParameter("--split-column and --split-file exclude each other")
+        implied = "column" if column is not None else "file" if file is not None else None
+        if split is not None and implied is not None and split != implied:
+            raise typer.BadParameter(f"--split {split} contradicts --split-{implied}")
+        chosen = split or implied or "random"
+        if implied is None and chosen in {"column", "file"}:
+            raise typer.BadParameter(f"--split {chosen} needs --split-{chosen}")
+        return chosen
+
+    def set_threads(self, usual: int = 1) -> None:
+        """So many threads as were asked for, or OMP_NUM_THREADS, or what is usual."""
+        import os
+
+        import torch
+
+        if self.threads is not None or "OMP_NUM_THREADS" not in os.environ:
+            torch.set_num_threads(self.threads or usual)
+
+
+def changes(settings: list[str] | None, seed: int | None = None) -> dict[str, str]:
+    """The settings that ``--set`` and ``--seed`` change."""
+    from gad.settings.recipe import parse_setting
+
+    given = dict(parse_setting(text) for text in settings or ())
+    return given if seed is None else {**given, "seed": str(seed)}
 
 
 def examples(*lines: str) -> str:
@@ -123,24 +208,35 @@ def examples(*lines: str) -> str:
     return "\n".join(["[bold]Examples[/]", *(f"$ {line}" for line in lines)])
 
 
-def split_kind(split: SplitKind | None, column: str | None, file: Path | None) -> str:
-    """The kind of split that the three options agree on."""
-    if column is not None and file is not None:
-        raise typer.BadParameter("--split-column and --split-file exclude each other")
-    implied = SplitKind.column if column is not None else SplitKind.file if file else None
-    if split is not None and implied is not None and split is not implied:
-        raise typer.BadParameter(f"--split {split.value} contradicts --split-{implied.value}")
-    chosen = split or implied or SplitKind.random
-    if implied is None and chosen in {SplitKind.column, SplitKind.file}:
-        raise typer.BadParameter(f"--split {chosen.value} needs --split-{chosen.value}")
-    return chosen.value
+def unfolded(command: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """The command as Typer wants it: with a parameter for each field of a group, and ``--json``.
 
+    The guard reads ``--json`` and prints; a command asks for it where it makes a difference.
+    """
+    own = inspect.signature(command, eval_str=True).parameters
+    groups: dict[str, Any] = {k: p.annotation for k, p in own.items() if is_dataclass(p.annotation)}
+    parts = {name: inspect.signature(of, eval_str=True).parameters for name, of in groups.items()}
+    shown = {
+        inner: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+        for name, outer in own.items()
+        for inner, parameter in parts.get(name, {name: outer}).items()
+    }
+    asks = "as_json" in shown
+    shown["as_json"] = inspect.Parameter(
+        "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Json
+    )
 
-def set_threads(threads: int | None, usual: int = 1) -> None:
-    """So many threads as were asked for, or OMP_NUM_THREADS, or what is usual."""
-    import os
+    @wraps(command)
+    def call(**given: Any) -> Outcome:
+        if not asks:
+            del given["as_json"]
+        built = {
+            name: of(**{field: given.pop(field) for field in parts[name]})
+            for name, of in groups.items()
+        }
+        return command(**built, **given)
 
-    import torch
-
-    if threads is not None or "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(threads or usual)
+    call.__signature__ = inspect.Signature(list(shown.values()))  # type: ignore[attr-defined]
+    del call.__wrapped__
+    call.__annotations__ = {}
+    return call

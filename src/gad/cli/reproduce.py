@@ -3,333 +3,184 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from enum import Enum
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from gad.cli.console import Outcome
-from gad.cli.options import OUTPUT, RUNNING, Json
+from gad.cli.console import Outcome, cell, grid
+from gad.cli.options import MODEL, OUTPUT, RUNNING, Json, Recipe, Settings, changes, one_of, option
+from gad.experiments.paper import PROPERTIES, QM9, ZINC
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-_MODEL = "Model"
 
+@dataclass(frozen=True)
+class Reproduction:
+    """The options of an experiment that do not depend on its data."""
 
-class ZincModel(str, Enum):
-    """The rows of the paper's first table that can be run."""
+    settings: Settings = None
+    edges: Annotated[
+        bool | None,
+        option(
+            "Bonds in the messages.",
+            "--edges/--no-edges",
+            default="yes, where the model can",
+            panel=MODEL,
+        ),
+    ] = None
+    seeds: Annotated[int, option("Run seeds 0, 1, … N − 1.", min=1, metavar="N", panel=MODEL)] = 1
+    seed: Annotated[
+        list[int] | None,
+        option("Run this seed instead; once for each.", min=0, metavar="S", panel=MODEL),
+    ] = None
+    limit: Annotated[
+        int,
+        option(
+            "Use N molecules of each part, to try it out; such a run is marked short.",
+            min=0, metavar="N", show_default=False, panel=RUNNING,
+        ),
+    ] = 0  # fmt: skip
+    jobs: Annotated[
+        int,
+        option(
+            "Runs at once, each in a process with one thread.", min=1, metavar="N", panel=RUNNING
+        ),
+    ] = 2
+    resume: Annotated[
+        bool,
+        option(
+            "Go on with runs that are there; finished ones are not repeated.",
+            "--resume",
+            panel=RUNNING,
+        ),
+    ] = False
+    minutes: Annotated[
+        float | None,
+        option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
+    ] = None
+    results: Annotated[
+        Path | None,
+        option(
+            "Where records and models are kept.", metavar="DIR", default="results", panel=OUTPUT
+        ),
+    ] = None
+    out: Annotated[
+        Path, option("The folder of the runs' folders.", metavar="DIR", panel=OUTPUT)
+    ] = Path("gad-runs")
+    as_json: Json = False
 
-    gad_i = "gad-i"
-    gad_s = "gad-s"
-    dgn = "dgn"
-    pna = "pna"
-    gcn = "gcn"
-    gin = "gin"
-    sage = "sage"
-    gat = "gat"
-    monet = "monet"
-    gatedgcn = "gatedgcn"
-    gsn = "gsn"
+    def perform(
+        self,
+        data: str,
+        models: Iterable[str],
+        recipe: str,
+        budget: int,
+        targets: Iterable[str | None] = (None,),
+    ) -> Outcome:
+        """Train every model on every target from every seed, and tell how it went."""
+        from gad.cli.progress import listener
+        from gad.experiments.jobs import perform_all
+        from gad.experiments.models import WITHOUT_BONDS, Run, settings_of
+        from gad.experiments.sheet import Place
 
-
-class Qm9Model(str, Enum):
-    """The rows of the paper's second table."""
-
-    gad_s = "gad-s"
-    dgn = "dgn"
-    pna = "pna"
-
-
-class Property(str, Enum):
-    """The columns of the paper's second table."""
-
-    mu = "mu"
-    alpha = "alpha"
-    homo = "homo"
-    lumo = "lumo"
-    gap = "gap"
-    r2 = "r2"
-    zpve = "zpve"
-    all = "all"
-
-
-Recipe = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME|FILE", help="See `gad recipes`; or a TOML file.", rich_help_panel=_MODEL
-    ),
-]
-Edges = Annotated[
-    bool | None,
-    typer.Option(
-        "--edges/--no-edges",
-        help="Bonds in the messages. [dim]\\[default: yes, where the model can][/]",
-        show_default=False,
-        rich_help_panel=_MODEL,
-    ),
-]
-Seeds = Annotated[
-    int,
-    typer.Option(min=1, metavar="N", help="Run seeds 0, 1, … N − 1.", rich_help_panel=_MODEL),
-]
-Seed = Annotated[
-    list[int] | None,
-    typer.Option(
-        min=0,
-        metavar="S",
-        help="Run this seed instead; once for each.",
-        rich_help_panel=_MODEL,
-    ),
-]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="KEY=VALUE",
-        help="Change a setting of the recipe; once for each. It is recorded as another run.",
-        rich_help_panel=_MODEL,
-    ),
-]
-Limit = Annotated[
-    int,
-    typer.Option(
-        min=0,
-        metavar="N",
-        help="Use N molecules of each part, to try it out; such a run is marked short.",
-        show_default=False,
-        rich_help_panel=RUNNING,
-    ),
-]
-Jobs = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        metavar="N",
-        help="Runs at once, each in a process with one thread.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume",
-        help="Go on with runs that are there; finished ones are not repeated.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Minutes = Annotated[
-    float | None,
-    typer.Option(
-        min=0,
-        metavar="M",
-        help="Stop after M minutes; --resume goes on.",
-        rich_help_panel=RUNNING,
-    ),
-]
-Results = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="DIR",
-        help="Where records and models are kept. [dim]\\[default: results][/]",
-        show_default=False,
-        rich_help_panel=OUTPUT,
-    ),
-]
-Out = Annotated[
-    Path,
-    typer.Option(metavar="DIR", help="The folder of the runs' folders.", rich_help_panel=OUTPUT),
-]
-_RUNS = Path("gad-runs")
+        settings = settings_of(changes(self.settings))
+        runs = [
+            Run(
+                data,
+                model,
+                recipe,
+                model not in WITHOUT_BONDS if self.edges is None else self.edges,
+                seed,
+                target,
+                settings,
+                budget,
+                self.limit,
+            )
+            for target in dict.fromkeys(targets)
+            for model in dict.fromkeys(models)
+            for seed in self.seed or range(self.seeds)
+        ]
+        # A trial is no result: it is recorded with its run unless a place was named.
+        kept = self.results or (self.out / "results" if self.limit else Path("results"))
+        until = None if self.minutes is None else time.time() + 60 * self.minutes
+        place = Place(self.out, kept, until, self.resume)
+        with listener(quiet=self.as_json) as reporter:
+            done = perform_all(runs, place, jobs=self.jobs, reporter=reporter, quiet=self.as_json)
+        told = [{key: value for key, value in row.items() if key != "curve"} for row in done]
+        return Outcome(
+            {"runs": told, "results": str(kept), "messages": reporter.messages},
+            _shown(told),
+            int(any(row["status"] == "failed" for row in told)),
+        )
 
 
 def zinc(
+    *,
     model: Annotated[
-        list[ZincModel] | None,
-        typer.Option(
-            help="A row of the paper's table; once for each. [dim]\\[default: gad-i][/]",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
+        list[str] | None,
+        option("A row of the paper's table; once for each.", default="gad-i", **one_of(*ZINC)),
     ] = None,
     recipe: Recipe = "zinc-paper",
-    edges: Edges = None,
-    seeds: Seeds = 1,
-    seed: Seed = None,
     budget: Annotated[
         int,
-        typer.Option(
-            min=1000,
-            metavar="P",
-            help="The most parameters; the width follows.",
-            rich_help_panel=_MODEL,
-        ),
+        option("The most parameters; the width follows.", min=1000, metavar="P", panel=MODEL),
     ] = 100_000,
-    settings: Settings = None,
-    limit: Limit = 0,
-    jobs: Jobs = 2,
-    resume: Resume = False,
-    minutes: Minutes = None,
-    results: Results = None,
-    out: Out = _RUNS,
-    as_json: Json = False,
+    reproduction: Reproduction,
 ) -> Outcome:
     """Train a model of the paper's first table on ZINC-12k, and record it.
 
     Every run that is started is recorded in DIR/zinc as JSON, with its validation errors from the
     first epoch on; the test error is computed once, at the end. The finished model lies beside it.
     """
-    from gad.experiments.models import WITHOUT_BONDS, Run, settings_of
-    from gad.settings.recipe import parse_setting
-
-    changes = settings_of(dict(parse_setting(text) for text in settings or ()))
-    runs = [
-        Run(
-            "zinc",
-            name,
-            recipe,
-            name not in WITHOUT_BONDS if edges is None else edges,
-            number,
-            settings=changes,
-            budget=budget,
-            limit=limit,
-        )
-        for name in _names(model, ZincModel.gad_i)
-        for number in seed or range(seeds)
-    ]
-    return _reproduce(runs, limit, jobs, resume, minutes, results, out, as_json)
+    return reproduction.perform("zinc", model or ["gad-i"], recipe, budget)
 
 
 def qm9(
+    *,
     property_: Annotated[
-        list[Property] | None,
-        typer.Option(
+        list[str] | None,
+        option(
+            "A column of the paper's table; once for each.",
             "--property",
-            help="A column of the paper's table; once for each. [dim]\\[default: mu][/]",
-            show_default=False,
-            rich_help_panel=_MODEL,
+            default="mu",
+            **one_of(*PROPERTIES, "all"),
         ),
     ] = None,
     model: Annotated[
-        list[Qm9Model] | None,
-        typer.Option(
-            help="A row of the paper's table; once for each. [dim]\\[default: gad-s][/]",
-            show_default=False,
-            rich_help_panel=_MODEL,
-        ),
+        list[str] | None,
+        option("A row of the paper's table; once for each.", default="gad-s", **one_of(*QM9)),
     ] = None,
     recipe: Recipe = "qm9",
-    edges: Edges = None,
-    seeds: Seeds = 1,
-    seed: Seed = None,
     budget: Annotated[
         int,
-        typer.Option(
-            min=0,
-            metavar="P",
-            help="The most parameters of GAD-s, 0 for the recipe's width. DGN and PNA get as many.",
-            rich_help_panel=_MODEL,
+        option(
+            "The most parameters of GAD-s, 0 for the recipe's width. DGN and PNA get as many.",
+            min=0, metavar="P", panel=MODEL,
         ),
     ] = 0,
-    settings: Settings = None,
-    limit: Limit = 0,
-    jobs: Jobs = 2,
-    resume: Resume = False,
-    minutes: Minutes = None,
-    results: Results = None,
-    out: Out = _RUNS,
-    as_json: Json = False,
-) -> Outcome:
+    reproduction: Reproduction,
+) -> Outcome:  # fmt: skip
     """Train a model of the paper's second table on QM9 without coordinates, and record it.
 
     One model for each property. DGN and PNA have as many parameters as GAD-s, within 2 %. The
     records are those of `gad reproduce zinc`, in DIR/qm9.
     """
-    from gad.experiments.models import Run, settings_of
-    from gad.experiments.paper import PROPERTIES
-    from gad.settings.recipe import parse_setting
-
-    changes = settings_of(dict(parse_setting(text) for text in settings or ()))
-    wanted = _names(property_, Property.mu)
-    runs = [
-        Run(
-            "qm9",
-            name,
-            recipe,
-            edges is not False,
-            number,
-            prop,
-            settings=changes,
-            budget=budget,
-            limit=limit,
-        )
-        for prop in (PROPERTIES if "all" in wanted else wanted)
-        for name in _names(model, Qm9Model.gad_s)
-        for number in seed or range(seeds)
-    ]
-    return _reproduce(runs, limit, jobs, resume, minutes, results, out, as_json)
-
-
-def _names(chosen: Sequence[Enum] | None, default: Enum) -> list[str]:
-    """What was asked for, each once, in that order."""
-    return list(dict.fromkeys(str(item.value) for item in chosen or [default]))
-
-
-def _reproduce(
-    runs: list[Any],
-    limit: int,
-    jobs: int,
-    resume: bool,
-    minutes: float | None,
-    results: Path | None,
-    out: Path,
-    as_json: bool,
-) -> Outcome:
-    from gad.cli.progress import listener
-    from gad.experiments.jobs import perform_all
-    from gad.experiments.sheet import Place
-
-    # A trial is no result: it is recorded with its run unless a place was named.
-    kept = results or (out / "results" if limit else Path("results"))
-    until = None if minutes is None else time.time() + 60 * minutes
-    with listener(quiet=as_json) as reporter:
-        done = perform_all(
-            runs, Place(out, kept, until, resume), jobs=jobs, reporter=reporter, quiet=as_json
-        )
-    told = [{key: value for key, value in row.items() if key != "curve"} for row in done]
-    failed = any(row["status"] == "failed" for row in told)
-    return Outcome(
-        {"runs": told, "results": str(kept), "messages": reporter.messages},
-        _shown(told),
-        1 if failed else 0,
-    )
+    wanted = property_ or ["mu"]
+    targets = PROPERTIES if "all" in wanted else wanted
+    return reproduction.perform("qm9", model or ["gad-s"], recipe, budget, targets)
 
 
 def _shown(rows: list[dict[str, Any]]) -> Table:
     """How each run ended."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for name in ("run", "status"):
-        table.add_column(name)
-    for name in ("epochs", "minutes", "parameters", "validation", "test"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        cells = [
-            str(row["name"]),
-            str(row["status"]),
-            _cell(row, "epochs", "d"),
-            _cell(row, "minutes", ".1f"),
-            _cell(row, "parameters", ",d"),
-            _cell(row, "val_mae", ".4g"),
-            _cell(row, "test_mae", ".4g"),
-        ]
-        table.add_row(*(Text(cell) for cell in cells))
-    return table
-
-
-def _cell(row: dict[str, Any], key: str, form: str) -> str:
-    return format(row[key], form) if row.get(key) is not None else "–"
+    forms = {"epochs": "d", "minutes": ".1f", "parameters": ",d", "val_mae": "", "test_mae": ""}
+    names = {"val_mae": "validation", "test_mae": "test"}
+    return grid(
+        ("run", "status"),
+        [names.get(key, key) for key in forms],
+        [
+            [row["name"], row["status"], *(cell(row.get(key), form) for key, form in forms.items())]
+            for row in rows
+        ],
+    )

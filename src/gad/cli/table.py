@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gad.cli.console import Outcome
-from gad.cli.options import OUTPUT, Json
+from gad.cli.options import OUTPUT, one_of, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-class TableName(str, Enum):
-    """The paper's tables."""
-
-    zinc = "zinc"
-    qm9 = "qm9"
-
-
 def table(
-    data: Annotated[TableName, typer.Argument(help="Which of the paper's tables.")],
-    results: Annotated[
-        Path, typer.Option(metavar="DIR", help="Where the records are.", rich_help_panel=OUTPUT)
-    ] = Path("results"),
-    markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print Markdown.", rich_help_panel=OUTPUT)
-    ] = False,
-    as_json: Json = False,
+    data: Annotated[
+        str, typer.Argument(help="Which of the paper's tables.", **one_of("zinc", "qm9"))
+    ],
+    results: Annotated[Path, option("Where the records are.", metavar="DIR")] = Path("results"),
+    markdown: Annotated[bool, option("Print Markdown.", "--markdown", panel=OUTPUT)] = False,
 ) -> Outcome:
     """Show one of the paper's tables with our results beside it.
 
@@ -41,11 +30,10 @@ def table(
     from gad.experiments.grid import grid
     from gad.experiments.table import to_json
 
-    del as_json  # read by the guard, which prints
-    told = to_json(results, data.value)
+    told = to_json(results, data)
     if markdown:
-        return Outcome(told, _plain(grid(results, data.value).markdown()))
-    return Outcome(told, _shown(grid(results, data.value), told["unfinished"], data.value))
+        return Outcome(told, _plain(grid(results, data).markdown()))
+    return Outcome(told, _shown(grid(results, data), told["unfinished"], data))
 
 
 def _plain(text: str) -> RenderableType:
