@@ -23,7 +23,6 @@ from benchmarks.speed_workers import Goes, serve, steady
 from gad import native
 from gad.data import known
 from gad.data.known.graphset import GraphSet
-from gad.data.splits import Split
 from gad.data.store.graphs import pack_graphs
 from gad.data.store.molecules import PackedMolecules, read_molecules
 from gad.nn import GAD, count_parameters, decay_groups, mean_log_degree
@@ -46,7 +45,6 @@ RECIPE = Recipe(
     residual=True, dropout=0.0, ema=0.0,
 )  # fmt: skip
 GOES = Goes()
-NOTHING = np.zeros(0, np.int64)
 
 
 def settings() -> dict[str, Any]:
@@ -65,19 +63,7 @@ def zinc() -> GraphSet:
 
 def first_graphs(count: int) -> GraphSet:
     """The first so many molecules of the training part (which comes first)."""
-    graphs = zinc()
-    nodes, bonds = graphs.node_ptr[count], graphs.edge_ptr[count]
-    return replace(
-        graphs,
-        node_ptr=graphs.node_ptr[: count + 1],
-        edge_ptr=graphs.edge_ptr[: count + 1],
-        atom_categories=graphs.atom_categories[:nodes],
-        atom_values=graphs.atom_values[:nodes],
-        bonds=graphs.bonds[:bonds],
-        bond_categories=graphs.bond_categories[:bonds],
-        targets=graphs.targets[:count],
-        split=Split(np.arange(count), NOTHING, NOTHING),
-    )
+    return zinc().take(np.arange(count))
 
 
 def smiles(count: int) -> list[str]:

@@ -198,8 +198,8 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
     import torch
 
     from benchmarks.speed_gad import BUDGET, smiles
-    from gad.chem import arrays
-    from gad.chem.descriptors import quick_descriptors_of
+    from gad.chem.fast import arrays
+    from gad.chem.fast.descriptors import quick_descriptors_of
     from gad.chem.molecule import parse_all
     from gad.data.store.molecules import pack, read_molecules
     from gad.settings.model import build_model, inputs_of, preparation_of

@@ -13,7 +13,6 @@ import sys
 import numpy as np
 import pytest
 from rdkit import Chem
-from rdkit.Chem import rdMolDescriptors
 
 from gad.chem import (
     ATOM_FEATURES,
@@ -23,7 +22,6 @@ from gad.chem import (
     parse,
     quick_descriptors,
 )
-from gad.chem.contributions import contributions
 from gad.chem.elements import CATEGORY, OTHER, VALUES, VOCABULARY
 
 ATOM = {name: column for column, name in enumerate(ATOM_FEATURES)}
@@ -107,9 +105,8 @@ def test_bond_feature(text, feature, expected):
     ],
 )
 @pytest.mark.parametrize("hydrogens", [False, True])
-@pytest.mark.parametrize("extra", [False, True])
-def test_odd_molecules(text, hydrogens, extra):
-    featurizer = Featurizer(explicit_hydrogens=hydrogens, contributions=extra)
+def test_odd_molecules(text, hydrogens):
+    featurizer = Featurizer(explicit_hydrogens=hydrogens)
     graph = featurizer(text)
     mol = Chem.AddHs(parse(text)) if hydrogens else parse(text)
     n, b = mol.GetNumAtoms(), mol.GetNumBonds()
@@ -204,10 +201,10 @@ def test_many_are_one_by_one(settings):
 
 
 def test_many_may_be_none():
-    graphs = Featurizer(explicit_hydrogens=True, contributions=True).read(["", "("])
+    graphs = Featurizer(explicit_hydrogens=True).read(["", "("])
     assert len(graphs) == 0
     assert sorted(graphs.rejects) == [0, 1]
-    assert graphs.atom_values.shape == (0, 9)
+    assert graphs.atom_values.shape == (0, 4)
     assert graphs.bonds.shape == (0, 2)
 
 
@@ -238,34 +235,22 @@ def test_a_long_peptide():
     assert graph.atom_categories[:, ATOM["cip"]].astype(bool).sum() == 500
 
 
-def test_contributions_add_up():
-    mol = parse("CC(=O)Nc1ccc(O)cc1S(N)(=O)=O")
-    total = contributions(mol).sum(axis=0) * [0.5, 4, 15, 5, 0.25]
-    logp, refractivity = rdMolDescriptors.CalcCrippenDescriptors(mol, includeHs=False)
-    np.testing.assert_allclose(total[:2], [logp, refractivity], rtol=1e-5)
-    np.testing.assert_allclose(total[2], rdMolDescriptors.CalcTPSA(mol), rtol=1e-5)
-    hydrogens = rdMolDescriptors._CalcLabuteASAContribs(mol)[1]
-    np.testing.assert_allclose(total[3] + hydrogens, rdMolDescriptors.CalcLabuteASA(mol), rtol=1e-5)
-    acetate = contributions(Chem.AddHs(parse("CC(=O)[O-]")))
-    np.testing.assert_allclose(acetate[:, 4].sum() * 0.25, -1, atol=1e-5)
-
-
-def test_contributions_come_after_the_other_values():
-    plain, full = Featurizer()("CCO"), Featurizer(contributions=True)("CCO")
-    np.testing.assert_array_equal(full.atom_values[:, :4], plain.atom_values)
-    np.testing.assert_array_equal(full.atom_values[:, 4:], contributions(parse("CCO")))
-
-
-@pytest.mark.parametrize("settings", list(itertools.product([False, True], repeat=2)))
-def test_settings_round_trip(settings):
-    featurizer = Featurizer(*settings)
+@pytest.mark.parametrize("hydrogens", [False, True])
+def test_settings_round_trip(hydrogens):
+    featurizer = Featurizer(explicit_hydrogens=hydrogens)
     assert Featurizer.from_dict(json.loads(json.dumps(featurizer.to_dict()))) == featurizer
+
+
+def test_settings_of_older_models_are_read():
+    older = {"explicit_hydrogens": True, "contributions": False, "version": 2}
+    assert Featurizer.from_dict(older) == Featurizer(explicit_hydrogens=True)
 
 
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
         ({"explicit_hydrogens": True, "colour": "red"}, "unknown featuriser settings colour"),
+        ({"contributions": True}, "unknown featuriser settings contributions"),
         ({"version": 99}, "these features are version 99, this gad makes version 2"),
         ({"explicit_hydrogens": "no"}, "explicit_hydrogens is true or false, not 'no'"),
     ],

@@ -1,14 +1,11 @@
-"""Names and scaffolds."""
+"""Names."""
 
 from __future__ import annotations
-
-import csv
-import gzip
 
 import pytest
 from rdkit import Chem
 
-from gad.chem import canonical, parse, quiet, scaffold
+from gad.chem import canonical, parse
 
 
 @pytest.mark.parametrize(
@@ -30,34 +27,3 @@ def test_canonical(text, expected):
 def test_stereoisomers_have_different_names():
     for one, other in (("C[C@H](O)F", "C[C@@H](O)F"), ("F/C=C/F", "F/C=C\\F")):
         assert canonical(parse(one)) != canonical(parse(other))
-
-
-def test_scaffold_is_rdkits(data_dir):
-    with gzip.open(data_dir / "aqsol" / "aqsol.csv.gz", "rt", encoding="utf-8") as file, quiet:
-        rows = list(csv.DictReader(file))[::10]
-        mols = [Chem.MolFromSmiles(row["smiles"]) for row in rows]
-    for mol in filter(None, mols):
-        frame = Chem.MurckoDecompose(Chem.RemoveHs(mol))
-        assert scaffold(mol) == Chem.MolToSmiles(frame, isomericSmiles=False)
-
-
-def test_scaffold_of_a_protein():
-    text = "N[C@@H](Cc1ccccc1)C(=O)" * 400 + "O"
-    assert scaffold(parse(text)).count("c1ccccc1") == 400
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("CCO", ""),
-        ("[Na+].[Cl-]", ""),
-        ("CC(=O)Oc1ccccc1C(=O)O", "c1ccccc1"),
-        ("Cn1cccc1", "c1cc[nH]c1"),
-        ("C[C@H]1CC[C@@H](C)CC1", "C1CCCCC1"),
-        ("O=C1CCCC1", "O=C1CCCC1"),
-        ("CC(C)Cc1ccc(Cc2ccncc2)cc1", "c1ccc(Cc2ccncc2)cc1"),
-    ],
-)
-def test_scaffold(text, expected):
-    assert scaffold(parse(text)) == expected
-    assert scaffold(Chem.AddHs(parse(text))) == expected

@@ -179,6 +179,18 @@ def test_zinc_has_the_published_figures(zinc_graphs):
     assert 2 * np.diff(zinc_graphs.edge_ptr)[rows].mean() == pytest.approx(49.86, abs=5e-3)
 
 
+def test_some_of_the_graphs():
+    graphs = two_graphs()
+    turned = graphs.take(np.array([1, 0]), name="turned")
+    assert (turned.name, len(turned), turned.split.train.tolist()) == ("turned", 2, [0, 1])
+    assert turned.take(np.array([1, 0])).fingerprint == graphs.fingerprint
+    for here, there in ((0, 1), (1, 0)):
+        one, other = turned.take(np.array([here])), graphs.take(np.array([there]))
+        assert one.fingerprint == other.fingerprint
+        assert len(one.atom_categories) == np.diff(graphs.node_ptr)[there]
+    assert len(graphs.take(np.empty(0, np.int64))) == 0
+
+
 def as_pyg(graphs: GraphSet, rows, rng) -> list[Data]:
     """Data objects as PyTorch Geometric makes them, bonds in both directions and any order."""
     made = []

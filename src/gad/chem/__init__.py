@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from gad.chem.descriptors import (
-    DESCRIPTOR_NAMES,
-    QUICK_DESCRIPTOR_NAMES,
-    descriptors,
-    quick_descriptors,
-)
+from gad.chem.descriptors import DESCRIPTOR_NAMES, descriptors, quick_descriptors
 from gad.chem.draw import draw, draw_grid
+from gad.chem.fast.descriptors import QUICK_DESCRIPTOR_NAMES
+from gad.chem.fast.scaffold import scaffold
 from gad.chem.featurize import (
     ATOM_FEATURES,
     BOND_FEATURES,
@@ -16,7 +13,7 @@ from gad.chem.featurize import (
     MoleculeGraph,
     MoleculeGraphs,
 )
-from gad.chem.identity import canonical, scaffold
+from gad.chem.identity import canonical
 from gad.chem.molecule import MoleculeError, parse, parse_block, quiet
 
 __all__ = [

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from rdkit import Chem
 
-from gad.chem.arrays import MoleculeArrays, read
-from gad.chem.contributions import CONTRIBUTION_NAMES, contributions
-from gad.chem.descriptors import quick_descriptors_of
 from gad.chem.elements import CATEGORY, OTHER, VALUE_NAMES, VALUES, VOCABULARY
+from gad.chem.fast.arrays import MoleculeArrays, read
+from gad.chem.fast.descriptors import quick_descriptors_of
+from gad.chem.identity import canonical
 from gad.chem.molecule import (
     MoleculeError,
     labelled,
@@ -100,6 +100,7 @@ class MoleculeGraphs:
         rows: int64 ``[G]``, where each stood in what was read.
         rejects: row → why it could not be used.
         unseen: row → symbols of the elements that had to be called "other".
+        keys: the :func:`~gad.chem.identity.canonical` name of each [G], or none at all.
     """
 
     sizes: NDArray[np.int64]
@@ -111,6 +112,7 @@ class MoleculeGraphs:
     rows: NDArray[np.int64]
     rejects: dict[int, str] = field(default_factory=dict)
     unseen: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -132,6 +134,7 @@ class MoleculeGraphs:
             rows=np.delete(self.rows, number),
             rejects={**self.rejects, row: reason},
             unseen={k: names for k, names in self.unseen.items() if k != row},
+            keys=self.keys[:number] + self.keys[number + 1 :],
         )
 
 
@@ -141,9 +144,6 @@ class Featurizer:
 
     Args:
         explicit_hydrogens: make every hydrogen an atom of its own.
-        contributions: give every atom its :func:`~gad.chem.contributions.contributions` to the
-            molecule's logP, surface and charge as well: half as quick, and a little more accurate
-            where there are only hundreds of molecules to learn from.
         version: of the scheme.
 
     >>> graph = Featurizer()("c1ccccc1O")
@@ -154,7 +154,6 @@ class Featurizer:
     """
 
     explicit_hydrogens: bool = False
-    contributions: bool = False
     version: int = VERSION
 
     @property
@@ -170,7 +169,7 @@ class Featurizer:
     @property
     def atom_values(self) -> int:
         """Number of columns of ``atom_values``."""
-        return len(VALUE_NAMES) + self.contributions * len(CONTRIBUTION_NAMES)
+        return len(VALUE_NAMES)
 
     def to_dict(self) -> dict[str, Any]:
         """The settings, ready for JSON."""
@@ -179,6 +178,8 @@ class Featurizer:
     @classmethod
     def from_dict(cls, settings: Mapping[str, Any]) -> Featurizer:
         """The featuriser with these settings; refuses what it would not reproduce exactly."""
+        # Models of before name a setting that is gone; none of them has it on.
+        settings = {k: v for k, v in settings.items() if (k, v) != ("contributions", False)}
         unknown = sorted(set(settings) - {field.name for field in fields(cls)})
         if unknown:
             raise ValueError(
@@ -216,6 +217,7 @@ class Featurizer:
         *,
         blocks: bool = False,
         descriptors: bool = False,
+        keys: bool = False,
         first_row: int = 0,
     ) -> MoleculeGraphs:
         """Featurise many SMILES, or mol blocks, together: five times as quick as one by one.
@@ -226,6 +228,7 @@ class Featurizer:
             texts: the molecules.
             blocks: whether they are mol blocks.
             descriptors: work out :func:`~gad.chem.descriptors.quick_descriptors` too.
+            keys: name every molecule, see :func:`~gad.chem.identity.canonical`.
             first_row: the row of the first.
 
         >>> graphs = Featurizer().read(["CCO", "CC(", "C=O"])
@@ -242,6 +245,7 @@ class Featurizer:
             rows=np.array(rows, dtype=np.int64),
             rejects=rejects,
             unseen={rows[k]: names for k, names in graphs.unseen.items()},
+            keys=tuple(map(canonical, found.values())) if keys else (),
         )
 
     def graphs(self, molecules: Sequence[Chem.Mol], descriptors: bool = False) -> MoleculeGraphs:
@@ -272,14 +276,7 @@ class Featurizer:
             rows=np.arange(len(molecules)),
             unseen=_unseen(arrays, elements),
         )
-        if self.explicit_hydrogens:
-            graphs = _with_hydrogens(graphs, arrays)
-        if self.contributions:
-            each = [Chem.AddHs(mol) if self.explicit_hydrogens else mol for mol in molecules]
-            none = np.zeros((0, len(CONTRIBUTION_NAMES)), dtype=np.float32)
-            shares = np.concatenate([none, *map(contributions, each)])
-            graphs = replace(graphs, atom_values=np.hstack([graphs.atom_values, shares]))
-        return graphs
+        return _with_hydrogens(graphs, arrays) if self.explicit_hydrogens else graphs
 
 
 def _unseen(arrays: MoleculeArrays, elements: NDArray[np.uint8]) -> dict[int, tuple[str, ...]]:

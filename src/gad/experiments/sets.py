@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from gad.data import known
-from gad.data.known.graphset import GraphSet, pointers
+from gad.data.known.graphset import GraphSet
 from gad.data.splits import Split
 
 if TYPE_CHECKING:
@@ -30,27 +29,9 @@ def load_graphs(name: str, prop: str | None, limit: int) -> GraphSet:
 def first(graphs: GraphSet, limit: int) -> GraphSet:
     """The first molecules of each part, under a name that says so: it is another set."""
     parts = [rows[:limit] for _, rows in graphs.split.parts()]
-    rows = np.concatenate(parts)
     ends = np.cumsum([len(part) for part in parts])
-    atoms = _spans(graphs.node_ptr, rows)
-    bonds = _spans(graphs.edge_ptr, rows)
-    return replace(
-        graphs,
-        name=f"{graphs.name}-{limit}",
-        node_ptr=pointers(np.diff(graphs.node_ptr)[rows]),
-        atom_categories=graphs.atom_categories[atoms],
-        edge_ptr=pointers(np.diff(graphs.edge_ptr)[rows]),
-        bonds=graphs.bonds[bonds],
-        bond_categories=graphs.bond_categories[bonds],
-        targets=graphs.targets[rows],
-        atom_values=graphs.atom_values[atoms],
-        split=Split(*np.split(np.arange(len(rows)), ends[:-1])),
-    )
-
-
-def _spans(starts: Any, rows: Any) -> Any:
-    """Where the entries of the chosen graphs are, in their order."""
-    return np.concatenate([np.arange(starts[row], starts[row + 1]) for row in rows])
+    split = Split(*np.split(np.arange(ends[-1]), ends[:-1]))
+    return graphs.take(np.concatenate(parts), split, f"{graphs.name}-{limit}")
 
 
 @contextmanager

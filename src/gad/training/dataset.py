@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 
-from gad.chem.identity import canonical, scaffold
-from gad.chem.molecule import parse, parse_block
 from gad.data import known
 from gad.data.known.graphset import GraphSet
 from gad.data.rows import Rows, Source, read_rows, rows_of_known
@@ -26,7 +24,7 @@ from gad.data.splits import (
     scaffold_split,
     stratified_split,
 )
-from gad.data.store.cache import prepare
+from gad.data.store.cache import prepare, scaffolds
 from gad.data.store.graphs import pack_graphs
 from gad.data.store.molecules import PackedMolecules, Preparation, with_cycles
 from gad.data.tables import TableError
@@ -47,7 +45,6 @@ class Dataset:
         targets: [G, T] in the user's units, NaN where missing.
         weights: [G].
         smiles: [G], for people ("" for the graphs of a known set).
-        keys, scaffolds: [G] identities for splits, None for known graphs.
         split_values: [G] the user's own split column.
         fixed_split: the split a known set comes with.
         rejects: row → reason; rows_read in all.
@@ -63,8 +60,6 @@ class Dataset:
     weights: Floats
     feature_names: tuple[str, ...]
     smiles: list[str]
-    keys: list[str] | None
-    scaffolds: list[str] | None
     split_values: list[str] | None
     fixed_split: Split | None
     rejects: dict[int, str]
@@ -75,6 +70,11 @@ class Dataset:
 
     def __len__(self) -> int:
         return len(self.packed)
+
+    @cached_property
+    def scaffolds(self) -> list[str]:
+        """[G], worked out when a split first asks for them."""
+        return scaffolds(self.packed.keys)
 
 
 def load_dataset(
@@ -121,16 +121,13 @@ def _prepared(
         row, why = next(iter(sorted(rejects.items())))
         raise TableError(f"{rows.title}: not one row can be used; row {row + 1}: {why}")
     if not bool(usable.all()):
-        packed = _subset(packed, usable.nonzero().flatten())
+        packed = packed.take(usable.nonzero().flatten())
     at = packed.rows.numpy()
     features = torch.from_numpy(rows.features[at]).to(torch.float32)
     packed = replace(packed, graph_values=torch.cat([packed.graph_values, features], dim=1))
-    read = parse_block if rows.blocks else parse
-    molecules = [read(rows.texts[row]) for row in at.tolist()]
-    keys, scaffolds = [canonical(m) for m in molecules], [scaffold(m) for m in molecules]
     targets = rows.targets[at]
     messages = list(rows.messages)
-    messages += _told(duplicates(keys, targets))
+    messages += _told(duplicates(packed.keys, targets))
     return Dataset(
         title=rows.title,
         packed=packed,
@@ -141,9 +138,7 @@ def _prepared(
         units=rows.units,
         weights=rows.weights[at],
         feature_names=rows.feature_names,
-        smiles=keys if rows.blocks else [rows.texts[row] for row in at.tolist()],
-        keys=keys,
-        scaffolds=scaffolds,
+        smiles=list(packed.keys) if rows.blocks else [rows.texts[row] for row in at.tolist()],
         split_values=None
         if rows.split_values is None
         else [rows.split_values[row] for row in at.tolist()],
@@ -165,15 +160,6 @@ def _told(disagreeing: Sequence[object], most: int = 5) -> list[str]:
     return [*told, f"and {more} more molecules with different labels"] if more > 0 else told
 
 
-def _subset(packed: PackedMolecules, graphs: Tensor) -> PackedMolecules:
-    operators, nodes, edges = packed.operators.pick(graphs)
-    return replace(
-        packed, atoms=packed.atoms[nodes], atom_values=packed.atom_values[nodes],
-        bonds=packed.bonds[edges], graph_values=packed.graph_values[graphs], operators=operators,
-        rows=packed.rows[graphs],
-    )  # fmt: skip
-
-
 def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
     """The graphs of a known set as given, with its own split."""
     if source.targets:
@@ -193,7 +179,7 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
     count = len(graphs)
     return Dataset(
         graphs.name, packed, inputs, None, graphs.targets, graphs.target_names, graphs.units,
-        np.ones(count), (), [""] * count, None, None, None, graphs.split, {}, {}, count,
+        np.ones(count), (), [""] * count, None, graphs.split, {}, {}, count,
         graphs.fingerprint, [],
     )  # fmt: skip
 
@@ -210,19 +196,18 @@ def split_dataset(
     """One split, or as many as folds, with what is to be said of them."""
     if data.fixed_split is not None:
         return [data.fixed_split], [f"{data.title} comes with its own split, which is used"]
-    assert data.keys is not None
-    assert data.scaffolds is not None
+    keys = data.packed.keys
     if kind not in SPLITS:
         raise ValueError(f"unknown split {kind!r}: choose from {', '.join(SPLITS)}")
     if folds is not None:
         if kind in ("column", "file"):
             raise ValueError(f"folds are drawn, so they cannot be combined with a split by {kind}")
         by = data.scaffolds if kind == "scaffold" else None
-        return k_fold(data.keys, folds, seed=seed, scaffolds=by, val_fraction=0.1), []
+        return k_fold(keys, folds, seed=seed, scaffolds=by, val_fraction=0.1), []
     if kind == "column":
         if data.split_values is None:
             raise ValueError("a split by column needs the column's name: --split-column NAME")
-        split, messages = column_split(data.split_values, data.keys, seed=seed)
+        split, messages = column_split(data.split_values, keys, seed=seed)
         return [split], messages
     if kind == "file":
         if file is None:
@@ -233,13 +218,12 @@ def split_dataset(
 
 
 def _drawn(data: Dataset, kind: str, fractions: tuple[float, float, float], seed: int) -> Split:
-    assert data.keys is not None
-    assert data.scaffolds is not None
+    keys = data.packed.keys
     if kind == "stratified":
-        return stratified_split(data.keys, data.targets, fractions, seed=seed)
+        return stratified_split(keys, data.targets, fractions, seed=seed)
     if kind == "scaffold":
-        return scaffold_split(data.keys, data.scaffolds, fractions, seed=seed)
-    return random_split(data.keys, fractions, seed=seed)
+        return scaffold_split(keys, data.scaffolds, fractions, seed=seed)
+    return random_split(keys, fractions, seed=seed)
 
 
 def _by_rows(data: Dataset, file: str | Path, seed: int) -> tuple[Split, list[str]]:

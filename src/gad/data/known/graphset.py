@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from gad.data.splits import Split
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from gad.data.splits import Split
 
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Ints: TypeAlias = npt.NDArray[np.int32]
@@ -113,6 +113,28 @@ class GraphSet:
             units=tuple(self.units[c] for c in columns),
         )
 
+    def take(self, rows: Longs, split: Split | None = None, name: str = "") -> GraphSet:
+        """The chosen graphs, in the order given, as a set of their own.
+
+        Args:
+            rows: the graphs.
+            split: their parts; all to train on if not given.
+            name: of the new set; it keeps its own if not given.
+        """
+        atoms, bonds = _spans(self.node_ptr, rows), _spans(self.edge_ptr, rows)
+        return replace(
+            self,
+            name=name or self.name,
+            node_ptr=pointers(np.diff(self.node_ptr)[rows]),
+            atom_categories=self.atom_categories[atoms],
+            edge_ptr=pointers(np.diff(self.edge_ptr)[rows]),
+            bonds=self.bonds[bonds],
+            bond_categories=self.bond_categories[bonds],
+            targets=self.targets[rows],
+            atom_values=self.atom_values[atoms],
+            split=split or Split(np.arange(len(rows)), *[np.empty(0, np.int64)] * 2),
+        )
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 of the graphs, features and targets, in their order; the split is not part of it.
@@ -164,6 +186,13 @@ def sort_bonds(edge_ptr: Longs, bonds: Ints, *columns: Bytes) -> tuple[Ints, lis
 def pointers(counts: npt.ArrayLike) -> Longs:
     """Counts → where each graph starts: [G] → [G + 1]."""
     return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def _spans(starts: Longs, rows: Longs) -> Longs:
+    """Where the entries of the chosen graphs are, in their order."""
+    sizes = np.diff(starts)[rows]
+    shift: Longs = np.repeat(starts[rows] - sizes.cumsum() + sizes, sizes)
+    return shift + np.arange(shift.size)
 
 
 def _checks(s: GraphSet) -> list[tuple[bool, str]]:

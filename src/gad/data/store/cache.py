@@ -8,20 +8,28 @@ made again.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from gad.data.atomic import write_atomic
 from gad.data.known.places import cache_folder
-from gad.data.store.molecules import NoMoleculesError, PackedMolecules, Preparation, read_molecules
+from gad.data.store.molecules import (
+    NoMoleculesError,
+    PackedMolecules,
+    Preparation,
+    made_with,
+    read_molecules,
+)
 from gad.machine import cores
 from gad.operators import GraphOperators
 
@@ -29,6 +37,7 @@ from gad.operators import GraphOperators
 CHUNK = 1024
 # Starting processes costs seconds; below this many molecules one is quicker.
 _WORTH_PROCESSES = 4 * CHUNK
+_T = TypeVar("_T")
 
 
 def prepare(
@@ -39,7 +48,7 @@ def prepare(
     workers: int | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> PackedMolecules:
-    """Prepare molecules on all cores, or read them back if that was done before.
+    """Prepare and name molecules on all cores, or read them back if that was done before.
 
     ``progress`` is called with the number of molecules done so far.
     """
@@ -50,34 +59,10 @@ def prepare(
         if progress:
             progress(len(molecules))
         return found
-    result = _prepare(molecules, preparation, blocks, workers, progress)
-    # A cache that cannot be written (full disk, read-only home) costs time, not the run.
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, _to_bytes(result))
-    return result
-
-
-def _prepare(
-    molecules: Sequence[str],
-    preparation: Preparation,
-    blocks: bool,
-    workers: int | None,
-    progress: Callable[[int], None] | None,
-) -> PackedMolecules:
-    from joblib import Parallel, delayed
-
-    jobs = workers if workers is not None else cores()
-    if len(molecules) < _WORTH_PROCESSES:
-        jobs = 1
-    tasks = (
-        delayed(_prepare_chunk)(molecules[a : a + CHUNK], preparation, blocks, a)
-        for a in range(0, len(molecules), CHUNK)
-    )
     parts: list[PackedMolecules] = []
     rejects: dict[int, str] = {}
     done = 0
-    for part in Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(tasks):
+    for part in _in_chunks(_prepare_chunk, molecules, workers, preparation, blocks):
         if isinstance(part, dict):
             rejects.update(part)
         else:
@@ -87,24 +72,71 @@ def _prepare(
             progress(done)
     if not parts:
         raise NoMoleculesError(rejects)
-    joined = PackedMolecules.concatenate(parts)
-    joined.rejects.update(rejects)
-    return joined
+    result = PackedMolecules.concatenate(parts)
+    result.rejects.update(rejects)
+    _keep(path, _to_bytes(result))
+    return result
+
+
+def scaffolds(keys: Sequence[str], *, workers: int | None = None) -> list[str]:
+    """The scaffolds of molecules by their names, on all cores, or read back.
+
+    >>> scaffolds(["Cc1ccccc1", "CCO"])
+    ['c1ccccc1', '']
+    """
+    digest = hashlib.sha256(json.dumps([made_with(), *keys]).encode("utf-8", "surrogatepass"))
+    path = cache_folder() / "scaffolds" / f"{digest.hexdigest()}.json"
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(found, list) and len(found) == len(keys):
+            return found
+    result = [frame for part in _in_chunks(_scaffold_chunk, keys, workers) for frame in part]
+    _keep(path, json.dumps(result).encode())
+    return result
+
+
+def _in_chunks(
+    function: Callable[..., _T], molecules: Sequence[str], workers: int | None, *settings: Any
+) -> Iterator[_T]:
+    """``function(chunk, first row, *settings)`` of one chunk after the other, on all cores."""
+    from joblib import Parallel, delayed
+
+    jobs = workers if workers is not None else cores()
+    if len(molecules) < _WORTH_PROCESSES:
+        jobs = 1
+    tasks = (
+        delayed(function)(molecules[first : first + CHUNK], first, *settings)
+        for first in range(0, len(molecules), CHUNK)
+    )
+    yield from Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(tasks)
 
 
 def _prepare_chunk(
-    molecules: Sequence[str], preparation: Preparation, blocks: bool, first_row: int
+    molecules: Sequence[str], first_row: int, preparation: Preparation, blocks: bool
 ) -> PackedMolecules | dict[int, str]:
-    import torch
-
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        return read_molecules(molecules, preparation, blocks=blocks, first_row=first_row)
+        return read_molecules(molecules, preparation, blocks=blocks, first_row=first_row, keys=True)
     except NoMoleculesError as error:
         return error.rejects
     finally:
         torch.set_num_threads(threads)
+
+
+def _scaffold_chunk(keys: Sequence[str], first: int) -> list[str]:
+    del first
+    from gad.chem import parse, quiet, scaffold
+
+    with quiet:
+        return [scaffold(parse(key)) for key in keys]
+
+
+def _keep(path: Path, content: bytes) -> None:
+    """Write a file of the cache. One that cannot be written costs time, not the run."""
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, content)
 
 
 _ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows")
@@ -112,6 +144,9 @@ _ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows")
 
 def _to_bytes(molecules: PackedMolecules) -> bytes:
     tensors = {name: getattr(molecules, name).contiguous() for name in _ARRAYS}
+    tensors["keys"] = torch.frombuffer(
+        bytearray("\n".join(molecules.keys), "utf-8"), dtype=torch.uint8
+    )
     operators = molecules.operators
     plain: dict[str, Any] = {}
     for f in fields(operators):
@@ -144,6 +179,7 @@ def _read(path: Path) -> PackedMolecules | None:
             operators=operators,
             rejects={int(row): why for row, why in notes["rejects"].items()},
             unseen={int(row): tuple(names) for row, names in notes["unseen"].items()},
+            keys=tuple(tensors["keys"].numpy().tobytes().decode().split("\n")),
         )
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, struct.error):
         return None

@@ -19,27 +19,18 @@ def pack_graphs(graphs: GraphSet, preparation: Preparation) -> PackedMolecules:
 
     Some thousands at a time: what is worked out on the way takes several times the result's memory.
     """
-    firsts = range(0, len(graphs), _GRAPHS_AT_ONCE)
-    return PackedMolecules.concatenate([_pack_some(graphs, preparation, first) for first in firsts])
-
-
-def _pack_some(graphs: GraphSet, preparation: Preparation, first: int) -> PackedMolecules:
-    last = min(first + _GRAPHS_AT_ONCE, len(graphs))
-    nodes, edges = graphs.node_ptr[first : last + 1], graphs.edge_ptr[first : last + 1]
-    node, edge = slice(nodes[0], nodes[-1]), slice(edges[0], edges[-1])
-    start = torch.from_numpy(nodes[:-1] - nodes[0]).repeat_interleave(
-        torch.from_numpy(np.diff(edges))
-    )
-    packed = pack_arrays(
-        sizes=torch.from_numpy(np.diff(nodes)),
-        bonds=torch.from_numpy(graphs.bonds[edge]).to(torch.int64) + start[:, None],
-        atoms=torch.from_numpy(graphs.atom_categories[node]),
-        atom_values=torch.from_numpy(graphs.atom_values[node]),
-        bond_categories=torch.from_numpy(graphs.bond_categories[edge]),
-        k=preparation.k,
-        random_walk=preparation.random_walk,
-        cycles=preparation.cycles,
-        combinatorial=preparation.combinatorial,
-        transposed=preparation.transposed,
-    )
-    return replace(packed, rows=packed.rows + first)
+    parts = []
+    for first in range(0, len(graphs), _GRAPHS_AT_ONCE):
+        rows = np.arange(first, min(first + _GRAPHS_AT_ONCE, len(graphs)))
+        some = graphs.take(rows)
+        start = np.repeat(some.node_ptr[:-1], np.diff(some.edge_ptr))
+        packed = pack_arrays(
+            sizes=torch.from_numpy(np.diff(some.node_ptr)),
+            bonds=torch.from_numpy(some.bonds + start[:, None]),
+            atoms=torch.from_numpy(some.atom_categories),
+            atom_values=torch.from_numpy(some.atom_values),
+            bond_categories=torch.from_numpy(some.bond_categories),
+            preparation=preparation,
+        )
+        parts.append(replace(packed, rows=torch.from_numpy(rows)))
+    return PackedMolecules.concatenate(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -13,14 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gad.chem.descriptors import QUICK_DESCRIPTOR_NAMES
+from gad.chem.fast.descriptors import QUICK_DESCRIPTOR_NAMES
 from gad.chem.featurize import Featurizer, MoleculeGraphs
 from gad.operators import GraphOperators, build_operators
 from gad.operators.cycles import CycleLimitError, count_cycles, cycle_lengths
 from gad.operators.walks import return_probabilities
 
 # Changes whenever the same settings would give other numbers, so that no old cache is read.
-_VERSION = 1
+_VERSION = 2
 # Cycles through a bond are told apart up to this many: 0, 1, 2, 3, more.
 _MOST_CYCLES = 4
 
@@ -80,12 +80,17 @@ class Preparation:
     def fingerprint(self, molecules: Sequence[str]) -> str:
         """One name for these settings on these molecules; another RDKit may see others in them."""
         shape = (self.featurizer.atom_cardinalities, self.featurizer.bond_cardinalities)
-        made_by = [_VERSION, self.to_dict(), shape, self.atom_values, version("rdkit")]
+        made_by = [made_with(), self.to_dict(), shape, self.atom_values]
         digest = hashlib.sha256(json.dumps(made_by, sort_keys=True).encode())
         for text in molecules:
             digest.update(text.encode("utf-8", "surrogatepass"))
             digest.update(b"\x00")
         return digest.hexdigest()
+
+
+def made_with() -> list[str | int]:
+    """What prepared molecules depend on besides their text and the settings."""
+    return [_VERSION, version("rdkit")]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +129,7 @@ class PackedMolecules:
         rows: int64 [G], where each molecule stood in what it was made from.
         rejects: row → why it could not be used.
         unseen: row → elements the featuriser does not know by name.
+        keys: the canonical SMILES of each molecule [G]; empty unless they were asked for.
     """
 
     atoms: Tensor
@@ -132,8 +138,9 @@ class PackedMolecules:
     graph_values: Tensor
     operators: GraphOperators
     rows: Tensor
-    rejects: dict[int, str]
-    unseen: dict[int, tuple[str, ...]]
+    rejects: dict[int, str] = field(default_factory=dict)
+    unseen: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    keys: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return self.rows.numel()
@@ -150,6 +157,20 @@ class PackedMolecules:
             self.bonds[edges],
             self.graph_values[graphs],
             operators.arranged(),
+        )
+
+    def take(self, graphs: Tensor) -> PackedMolecules:
+        """The chosen molecules (int64 numbers) as a set of their own."""
+        operators, nodes, edges = self.operators.pick(graphs)
+        return replace(
+            self,
+            atoms=self.atoms[nodes],
+            atom_values=self.atom_values[nodes],
+            bonds=self.bonds[edges],
+            graph_values=self.graph_values[graphs],
+            operators=operators,
+            rows=self.rows[graphs],
+            keys=tuple(self.keys[graph] for graph in graphs.tolist()) if self.keys else (),
         )
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
@@ -172,6 +193,7 @@ class PackedMolecules:
             rows=torch.cat([p.rows for p in parts]),
             rejects={row: why for p in parts for row, why in p.rejects.items()},
             unseen={row: names for p in parts for row, names in p.unseen.items()},
+            keys=tuple(key for p in parts for key in p.keys),
         )
 
 
@@ -186,7 +208,12 @@ class NoMoleculesError(ValueError):
 
 
 def read_molecules(
-    molecules: Sequence[str], preparation: Preparation, *, blocks: bool = False, first_row: int = 0
+    molecules: Sequence[str],
+    preparation: Preparation,
+    *,
+    blocks: bool = False,
+    first_row: int = 0,
+    keys: bool = False,
 ) -> PackedMolecules:
     """Featurise molecules and work out their operators.
 
@@ -195,12 +222,17 @@ def read_molecules(
         preparation: the settings.
         blocks: whether the texts are mol blocks.
         first_row: the row of the first molecule.
+        keys: whether to name every molecule, which takes a quarter of the time again.
 
     Raises:
         NoMoleculesError: if none can be used. One that cannot goes to ``rejects``.
     """
     graphs = preparation.featurizer.read(
-        molecules, blocks=blocks, descriptors=preparation.descriptors, first_row=first_row
+        molecules,
+        blocks=blocks,
+        descriptors=preparation.descriptors,
+        keys=keys,
+        first_row=first_row,
     )
     while len(graphs):
         try:
@@ -219,11 +251,7 @@ def pack(graphs: MoleculeGraphs, preparation: Preparation) -> PackedMolecules:
         atoms=torch.from_numpy(graphs.atom_categories),
         atom_values=torch.from_numpy(graphs.atom_values),
         bond_categories=torch.from_numpy(graphs.bond_categories),
-        k=preparation.k,
-        random_walk=preparation.random_walk,
-        cycles=preparation.cycles,
-        combinatorial=preparation.combinatorial,
-        transposed=preparation.transposed,
+        preparation=preparation,
     )
     return replace(
         packed,
@@ -231,6 +259,7 @@ def pack(graphs: MoleculeGraphs, preparation: Preparation) -> PackedMolecules:
         rows=torch.from_numpy(graphs.rows),
         rejects=graphs.rejects,
         unseen=graphs.unseen,
+        keys=graphs.keys,
     )
 
 
@@ -246,11 +275,7 @@ def pack_arrays(
     atoms: Tensor,
     atom_values: Tensor,
     bond_categories: Tensor,
-    k: int | None = None,
-    random_walk: int = 0,
-    cycles: int = 0,
-    combinatorial: bool = False,
-    transposed: bool = False,
+    preparation: Preparation,
 ) -> PackedMolecules:
     """A packed set from flat arrays: sizes [G], bonds once [b, 2] (global atoms), features.
 
@@ -260,8 +285,10 @@ def pack_arrays(
     """
     batch = torch.arange(sizes.numel()).repeat_interleave(sizes)
     edge_index = torch.cat([bonds, bonds.flip(1)]).t()
-    if cycles:
-        of_atoms, of_edges = count_cycles(edge_index, batch.numel(), cycles, batch=batch)
+    if preparation.cycles:
+        of_atoms, of_edges = count_cycles(
+            edge_index, batch.numel(), preparation.cycles, batch=batch
+        )
         atom_values = torch.cat([atom_values, torch.log2(1 + of_atoms.to(torch.float64))], dim=1)
         categories = of_edges[: bonds.shape[0]].clamp_max(_MOST_CYCLES).to(torch.uint8)
         bond_categories = torch.cat([bond_categories, categories], dim=1)
@@ -272,13 +299,14 @@ def pack_arrays(
             batch.numel(),
             batch=batch,
             k=pairs,
-            combinatorial=combinatorial,
-            transposed=transposed,
+            combinatorial=preparation.combinatorial,
+            transposed=preparation.transposed,
         )
 
-    operators = operators_of(k if not random_walk else None)
-    if random_walk:
-        atom_values = torch.cat([atom_values, return_probabilities(operators, random_walk)], dim=1)
+    k, steps = preparation.k, preparation.random_walk
+    operators = operators_of(None if steps else k)
+    if steps:
+        atom_values = torch.cat([atom_values, return_probabilities(operators, steps)], dim=1)
         if k is not None:
             operators = operators_of(k)
     directed = torch.cat([bond_categories, bond_categories])[operators.edge_position]
@@ -290,6 +318,4 @@ def pack_arrays(
         graph_values=torch.zeros(sizes.numel(), 0),
         operators=operators,
         rows=torch.arange(sizes.numel()),
-        rejects={},
-        unseen={},
     )

@@ -10,9 +10,10 @@ import pytest
 from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
-from gad.chem import QUICK_DESCRIPTOR_NAMES, arrays, parse, quiet
-from gad.chem.descriptors import quick_descriptors_of
-from gad.chem.environments import contributed
+from gad.chem import QUICK_DESCRIPTOR_NAMES, parse, quiet
+from gad.chem.fast import arrays, environments
+from gad.chem.fast.descriptors import quick_descriptors_of
+from gad.chem.fast.environments import contributed
 
 SETS = [
     "aqsol/aqsol.csv.gz",
@@ -131,8 +132,6 @@ def test_quick_descriptors(molecules):
 
 def test_logp_does_not_depend_on_what_was_read_before(monkeypatch):
     """Equal surroundings, equal values: the first to come may not decide for the others."""
-    from gad.chem import environments
-
     read = [arrays.read([mol]) for mol in odd()]
     orders = [range(len(read)), reversed(range(len(read)))]
     results = []

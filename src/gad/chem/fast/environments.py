@@ -20,7 +20,7 @@ from rdkit.Chem import rdMolDescriptors
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from gad.chem.arrays import MoleculeArrays
+    from gad.chem.fast.arrays import MoleculeArrays
 
     Keys = NDArray[np.uint64]
     Floats = NDArray[np.float64]
@@ -38,7 +38,7 @@ def contributed(arrays: MoleculeArrays) -> Floats:
     """LogP, refractivity and polar area that each atom adds, its hydrogens counted with it: [N, 3].
 
     >>> from gad.chem import parse
-    >>> from gad.chem.arrays import read
+    >>> from gad.chem.fast.arrays import read
     >>> contributed(read([parse("CO")])).sum(axis=0).round(2).tolist()  # methanol
     [-0.39, 8.14, 20.23]
     """
