@@ -21,6 +21,7 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators share: X is a sequence of SMILES, y one column or several."""
 
     _task: str
+    _errors: str
 
     def __init__(
         self,
@@ -30,6 +31,7 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.1,
         settings: dict[str, Any] | None = None,
         random_state: int = 0,
+        errors: str | None = None,
     ) -> None:
         self.recipe = recipe
         self.epochs = epochs
@@ -37,6 +39,7 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         self.validation_fraction = validation_fraction
         self.settings = settings
         self.random_state = random_state
+        self.errors = errors
 
     def fit(self: _E, X: Sequence[str], y: npt.ArrayLike) -> _E:
         """Train on SMILES ``X`` and labels ``y``; a part of them is held out for selection."""
@@ -62,9 +65,23 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
     def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         return y.astype(np.float64)
 
-    def _values(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
+    def _values(self, X: Sequence[str], errors: str | None) -> npt.NDArray[np.float64]:
+        """Predictions; SMILES that cannot be used are NaN or, with ``errors="raise"``, an error."""
         check_is_fitted(self)
-        return self.model_.predict(_texts(X))
+        errors = errors or self.errors or self._errors
+        if errors not in {"raise", "ignore"}:
+            raise ValueError(f"errors is 'raise' or 'ignore', not {errors!r}")
+        texts = _texts(X)
+        told = self.model_.predict_detailed(texts)
+        if told.rejects and errors == "raise":
+            rows = sorted(told.rejects.items())
+            listed = "; ".join(f"row {row + 1}, {texts[row]!r}: {why}" for row, why in rows[:5])
+            more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
+            raise ValueError(
+                f"{len(rows)} of {len(texts)} SMILES cannot be used (rows count from 1): {listed}"
+                f"{more}. errors='ignore' gives a missing value instead."
+            )
+        return told.values[:, 0] if told.values.shape[1] == 1 else told.values
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -84,23 +101,28 @@ class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[mis
         validation_fraction: the share held out to choose the best epoch.
         settings: further changes to the recipe.
         random_state: the seed.
+        errors: what a SMILES that cannot be used does in ``predict``: ``"ignore"``, which is usual
+            here, gives NaN, ``"raise"`` an error that names its row, counted from 1.
 
     Example::
 
         cross_val_score(gad.MoleculeRegressor(epochs=30), smiles, solubility, cv=5)
     """
 
-    _task = "regression"
+    _task, _errors = "regression", "ignore"
 
-    def predict(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
-        """Values in the units of ``y``; NaN for a SMILES that cannot be used."""
-        return self._values(X)
+    def predict(self, X: Sequence[str], errors: str | None = None) -> npt.NDArray[np.float64]:
+        """Values in the units of ``y``; ``errors`` as in the constructor, for this call."""
+        return self._values(X, errors)
 
 
 class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[misc]
-    """Binary classification on SMILES; see :class:`MoleculeRegressor` for the arguments."""
+    """Binary classification on SMILES; see :class:`MoleculeRegressor` for the arguments.
 
-    _task = "classification"
+    A class is no number that could be NaN, so ``errors`` is ``"raise"`` here unless said otherwise.
+    """
+
+    _task, _errors = "classification", "raise"
 
     def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
         self.classes_ = np.unique(y)
@@ -108,15 +130,26 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
             raise ValueError(f"a binary classifier needs two classes, not {len(self.classes_)}")
         return np.asarray(y == self.classes_[1], dtype=np.float64)
 
-    def predict_proba(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
+    def predict_proba(self, X: Sequence[str], errors: str = "ignore") -> npt.NDArray[np.float64]:
         """Probabilities of the two classes [n, 2]; NaN for a SMILES that cannot be used."""
-        positive = self._values(X)
+        positive = self._values(X, errors)
         return np.stack([1 - positive, positive], axis=1)
 
-    def predict(self, X: Sequence[str]) -> npt.NDArray[Any]:
-        """The more likely class; the first one for a SMILES that cannot be used."""
-        positive = self._values(X)
-        return np.asarray(self.classes_[(positive > 0.5).astype(int)])
+    def predict(self, X: Sequence[str], errors: str | None = None) -> npt.NDArray[Any]:
+        """The more likely class; ``errors`` as in the constructor, for this call.
+
+        With ``"ignore"`` a SMILES that cannot be used has no class: NaN where classes are numbers,
+        None where they are words.
+        """
+        positive = self._values(X, errors)
+        found = np.asarray(self.classes_[(positive > 0.5).astype(int)])
+        missing = np.isnan(positive)
+        if not missing.any():
+            return found
+        number = found.dtype.kind in "biuf"
+        found = found.astype(np.float64 if number else object)
+        found[missing] = np.nan if number else None
+        return found
 
 
 def _texts(molecules: Sequence[str]) -> list[str]:

@@ -47,7 +47,7 @@ def test_every_row_comes_out_in_order(model, mixed, tmp_path):
     assert str(out) in called.out
     with out.open(newline="", encoding="utf-8") as file:
         header = next(csv.reader(file))
-    assert header == ["id", "smiles", "note", "logS_pred", "reject_reason"]
+    assert header == ["id", "smiles", "note", "logS_pred", "warning", "reject_reason"]
     told, given = rows_of(out), rows_of(mixed)
     assert [{k: row[k] for k in given[0]} for row in told] == given
     assert [bool(row["logS_pred"]) for row in told] == [True, False, True, False, False, True]
@@ -137,11 +137,79 @@ def test_a_known_set_is_evaluated_by_name(model):
     assert found["metrics"]["all"]["targets"]["logS"]["n"] == 1281
 
 
-def test_a_taken_column_name_is_refused(model, tmp_path):
-    table = write_csv(tmp_path / "table.csv", [{"smiles": "CCO", "logS_pred": 1}])
-    refused = call("predict", model, table, "-o", tmp_path / "out.csv")
-    assert refused.code == 1
-    assert "logS_pred" in refused.err
+def test_a_taken_column_name_is_left_to_the_table(model, tmp_path):
+    """Predicted twice, a table has the columns of both."""
+    table = write_csv(tmp_path / "table.csv", [{"smiles": "CCO", "warning": "hot"}])
+    once, twice = tmp_path / "once.csv", tmp_path / "twice.csv"
+    told = done("predict", model, table, "-o", once, "--json").json
+    assert told["columns"] == ["logS_pred", "warning_gad", "reject_reason"]
+    assert any(
+        "'warning' already: the new one is called 'warning_gad'" in m for m in told["messages"]
+    )
+    again = done("predict", model, once, "-o", twice, "--json").json
+    assert again["columns"] == ["logS_pred_gad", "warning_gad_gad", "reject_reason_gad"]
+    (row,) = rows_of(twice)
+    assert list(row)[:2] == ["smiles", "warning"]
+    assert row["warning"] == "hot"
+    assert row["logS_pred"] == row["logS_pred_gad"]
+
+
+def test_unseen_elements_are_in_the_table(model, tmp_path):
+    table = write_csv(tmp_path / "t.csv", [{"smiles": s} for s in ("CCO", "C[Og]", "C(", "*C")])
+    told = done("predict", model, table, "-o", tmp_path / "out.csv", "--json").json
+    rows = rows_of(tmp_path / "out.csv")
+    assert [bool(row["warning"]) for row in rows] == [False, True, False, True]
+    assert "Og" in rows[1]["warning"]
+    assert told["unseen_elements"] == 2
+
+
+def test_one_model_alone_has_no_spread(model, ensemble, tmp_path):
+    table = write_csv(tmp_path / "t.csv", [{"smiles": "CCO"}])
+    told = done("predict", model, table, "-o", tmp_path / "o.csv", "--uncertainty", "--json").json
+    assert told["columns"] == ["logS_pred", "logS_lower", "logS_upper", "warning", "reject_reason"]
+    assert "a single model has no spread" in " ".join(told["messages"])
+    told = done("predict", ensemble, table, "-o", tmp_path / "o.csv", "--uncertainty", "--json")
+    assert "logS_std" in told.json["columns"]
+
+
+def test_embeddings_where_no_molecule_can_be_read(model, tmp_path):
+    table = write_csv(tmp_path / "t.csv", [{"smiles": "C("}])
+    told = done("predict", model, table, "-o", tmp_path / "o.csv", "--embeddings", "--json").json
+    assert told["rejected"] == 1
+    assert rows_of(tmp_path / "o.csv")[0]["embedding_0"] == ""
+
+
+def test_resuming_what_is_finished_does_nothing(model, ensemble, mixed, tmp_path):
+    out = tmp_path / "out.csv"
+
+    def predict(*more: str | Path, model: Path = model) -> dict[str, object]:
+        return done("predict", model, mixed, "-o", out, *more, "--json").json
+
+    first = predict("--resume")
+    before = out.stat().st_mtime_ns
+    again = predict("--resume")
+    assert any("is finished already" in text for text in again["messages"])
+    assert {**again, "messages": 0} == {**first, "messages": 0}
+    assert out.stat().st_mtime_ns == before
+    assert call("predict", model, mixed, "-o", out, "--resume", "--strict").code == 3
+
+    def anew(*more: str, model: Path = model) -> bool:
+        nonlocal before
+        told = predict(*more, model=model)
+        assert not any("finished" in text for text in told["messages"])
+        was, before = before, out.stat().st_mtime_ns
+        return was != before
+
+    assert anew(), "without --resume it is written again"
+    assert anew("--resume", model=ensemble), "another model"
+    assert anew("--resume"), "and back"
+    assert anew("--resume", "--uncertainty"), "other settings"
+    with mixed.open("a", encoding="utf-8") as file:
+        file.write("g,CC,late\n")
+    assert anew("--resume", "--uncertainty"), "another input"
+    assert len(rows_of(out)) == 7
+    out.write_text(out.read_text(encoding="utf-8").replace("first", "worst"), encoding="utf-8")
+    assert anew("--resume", "--uncertainty"), "somebody has changed the output"
 
 
 def _with_nan(content: bytes) -> bytes:

@@ -11,7 +11,7 @@ import pytest
 from rdkit import Chem
 
 import gad
-from tests.cli.calls import TINY, call, done, esol_rows, rows_of
+from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O"]
 
@@ -85,7 +85,54 @@ def test_a_header_without_rows(model, tmp_path):
     assert "no rows" in refused.err
     out = tmp_path / "out.csv"
     assert done("predict", model, path, "-o", out, "--json").json["rows"] == 0
-    assert out.read_text(encoding="utf-8").strip() == "smiles,logS,logS_pred,reject_reason"
+    assert out.read_text(encoding="utf-8").strip() == "smiles,logS,logS_pred,warning,reject_reason"
+
+
+def test_decimal_commas_as_spreadsheets_write_them(tmp_path):
+    """The same labels with points and with commas give the same model."""
+    rows = esol_rows(60)
+    told = {}
+    for name, mark in (("point", "."), ("comma", ",")):
+        lines = [f"{r['smiles']};{r['logS']};{2.5 + r['logS']:.3f}" for r in rows]
+        path = tmp_path / f"{name}.csv"
+        text = "\n".join(["smiles;logS;x", *lines]).replace(".", mark)
+        for row in rows:  # a point in a SMILES is no decimal
+            text = text.replace(row["smiles"].replace(".", mark), row["smiles"])
+        path.write_text(text, encoding="utf-8")
+        out = tmp_path / name
+        options = ("--target", "logS", "--feature", "x", *TINY, "--out", out, "--json")
+        told[name] = done("train", path, *options).json
+        done("predict", out / "model.gad", path, "-o", out / "out.csv")
+    said = [m for m in told["comma"]["messages"] if "decimal commas" in m]
+    assert [text.split(":")[0] for text in said] == [
+        "column 'logS' has decimal commas", "column 'x' has decimal commas"
+    ]  # fmt: skip
+    assert not any("decimal commas" in m for m in told["point"]["messages"])
+    assert told["comma"]["metrics"] == told["point"]["metrics"]
+    values = [[row["logS_pred"] for row in rows_of(tmp_path / name / "out.csv")] for name in told]
+    assert values[0] == values[1]
+    assert "" not in values[0]
+
+
+def test_contradictory_labels_name_rows_of_the_file(tmp_path):
+    """Rows count from 1 as in rejects.csv, also behind a row that was rejected."""
+    rows = [{"smiles": "C(", "logS": 1.0}, *esol_rows(60)]
+    rows += [{"smiles": "OCC", "logS": 7.0}, {"smiles": "CCO", "logS": 8.0}]
+    write_csv(tmp_path / "t.csv", rows)
+    told = done("train", tmp_path / "t.csv", *TINY, "--out", tmp_path / "run", "--json").json
+    said = " ".join(told["messages"])
+    assert "7.0 (row 62), 8.0 (row 63)" in said
+    assert [row["row"] for row in rows_of(tmp_path / "run" / "rejects.csv")] == ["1"]
+
+
+def test_a_wrong_word_in_the_split_column_names_its_row(tmp_path):
+    rows = [{"smiles": "C(", "logS": 1.0}, *esol_rows(20)]
+    rows = [{**row, "part": "tets" if i == 5 else "train"} for i, row in enumerate(rows)]
+    write_csv(tmp_path / "t.csv", rows)
+    options = ("--target", "logS", "--split-column", "part", *TINY, "--out", tmp_path / "run")
+    refused = call("train", tmp_path / "t.csv", *options)
+    assert refused.code == 1
+    assert "data row 6" in refused.err
 
 
 def test_no_row_that_can_be_used(model, tmp_path):
@@ -126,7 +173,7 @@ def test_sdf_in_parquet_out(model, tmp_path):
     out = tmp_path / "out.parquet"
     done("predict", run / "model.gad", path, "-o", out)
     told = pq.read_table(out)
-    assert told.column_names[-2:] == ["logS_pred", "reject_reason"]
+    assert told.column_names[-3:] == ["logS_pred", "warning", "reject_reason"]
     values = told["logS_pred"].to_pylist()
     assert len(values) == 61
     reasons = told["reject_reason"].to_pylist()

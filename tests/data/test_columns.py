@@ -16,6 +16,7 @@ from gad.data.tables import TableError, open_table
 from gad.data.tables.columns import (
     Columns,
     choose_columns,
+    decimal_commas,
     looks_like_smiles,
     numbers,
     parse_number,
@@ -110,6 +111,58 @@ def test_a_million_numbers_take_seconds():
     assert time.process_time() - start < 3  # for 300,000: ten times what it needs
     assert not rejects
     assert values.shape == (300_000,)
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1,5", "2", "-0,25", "NA"], [1.5, 2, -0.25, math.nan]),
+        (["0,250", "1,234", "12,000"], [0.25, 1.234, 12]),
+        (["1.234,5", "-12.345.678,9", "3,0"], [1234.5, -12345678.9, 3]),
+        (["1,5E-03", ",5", "+2,0e2"], [1.5e-3, 0.5, 200]),
+    ],
+)
+def test_decimal_commas(cells, values):
+    assert decimal_commas(cells)
+    found, rejects = numbers(cells, "y", comma=True)
+    np.testing.assert_array_equal(found, values)
+    assert not rejects
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [],
+        ["1.5", "2"],
+        ["1,234", "12,345"],  # thousands, or decimals: who knows
+        ["1,234", "12,345", "1,234,567"],
+        ["1,234.5", "1,5"],
+        ["1,234"] * 20 + ["1,5"],  # more likely a slip
+        ["1,5 mg", "Smith, J."],
+    ],
+)
+def test_commas_in_doubt_are_not_read(cells):
+    assert not decimal_commas(cells)
+
+
+def test_points_among_decimal_commas_are_not_guessed():
+    values, rejects = numbers(["1,5", "1.234", "1.5", "1,2,3"], "y", comma=True)
+    np.testing.assert_array_equal(values, [1.5, np.nan, np.nan, np.nan])
+    assert "has a point in a column with decimal commas" in rejects[1]
+    assert list(rejects) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("name", "mark"), [("a.csv", ";"), ("a.tsv", "\t"), ("a.csv", "|")])
+def test_decimal_commas_are_looked_for_where_columns_are_separated_otherwise(tmp_path, name, mark):
+    lines = [["smiles", "y"], *zip(MOLECULES, ["0,5", "1,25", "3", "", "-2,0", "1,5"], strict=True)]
+    path = tmp_path / name
+    path.write_text("".join(mark.join(line) + "\n" for line in lines))
+    columns, _ = choose_columns(open_table(path), need_targets=True)
+    assert columns == Columns("smiles", ("y",), decimal_commas=frozenset("y"))
+    quoted = tmp_path / "b.csv"
+    quoted.write_text("".join(f'{s},"{y}"\n' for s, y in lines))
+    with pytest.raises(TableError, match="none of its columns is numeric"):
+        choose_columns(open_table(quoted), need_targets=True)
 
 
 # ------------------------------------------------------------------------------------------- SMILES

@@ -275,7 +275,7 @@ def test_a_leaking_column_is_kept_and_reported():
     split, messages = column_split(["train", "val", "test", "test"], ["CCO", "C", "CCO", "CC"])
     assert split == Split([0], [1], [2, 3])
     assert messages == [
-        "1 molecule is in more than one part of the split: 'CCO' in train (row 0) and test (row 2)"
+        "1 molecule is in more than one part of the split: 'CCO' in train (row 1) and test (row 3)"
     ]
 
 
@@ -323,9 +323,9 @@ def test_words_of_a_csv_split_may_be_spelled_in_several_ways(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"test": [5]}, "test holds row 5, beyond the last row, 4"),
+        ({"test": [5]}, "test holds position 5, beyond the last, 4"),
         ({"test": [-1]}, "the first row is 0"),
-        ({"test": [3]}, "names row 3 more than once"),
+        ({"test": [3]}, "names position 3 .from 0. more than once"),
         ({"test": [0.5]}, "whole numbers"),
         ({"tests": [1]}, "'tests' is no part"),
         ({"val": [1]}, "given twice"),
@@ -398,7 +398,7 @@ def test_contradicting_labels_are_reported_with_rows_and_values():
     keys = ["CC", "CO", "CC", "CO", "CN", "CC"]
     found = duplicates(keys, [1.0, 2.0, 1.5, 2.0 + 1e-9, 7.0, NAN])
     assert [(d.key, d.rows, d.values, d.task) for d in found] == [("CC", (0, 2), (1.0, 1.5), 0)]
-    assert str(found[0]) == "'CC' has different labels: 1.0 (row 0), 1.5 (row 2)"
+    assert str(found[0]) == "'CC' has different labels: 1.0 (row 1), 1.5 (row 3)"
 
 
 def test_contradictions_are_told_per_column_and_for_words():

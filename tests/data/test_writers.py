@@ -295,7 +295,7 @@ KILLED = textwrap.dedent("""
     for i in range(0, 10 * last, 10):
         if where == "part" and i == 10 * (last - 1):
             atomic.os.fsync = die   # the last part is written but has no name yet
-        out.write({"i": list(range(i, i + 9))}, rows=10, rejects=[Reject(i + 10, "X", "bad")])
+        out.write({"i": list(range(i, i + 10))}, rejects=[Reject(i + 10, "X", "bad")])
     if where == "commit":
         atomic.os.fsync = die
     out.commit()
@@ -319,11 +319,10 @@ def test_resume_after_a_kill(tmp_path, form, where, done):
     out = open_parts(path, ["i"], {"model": "m"}, resume=True)
     assert out.done_rows == done
     for i in range(out.done_rows, 50, 10):
-        out.write({"i": list(range(i, i + 9))}, rows=10, rejects=[Reject(i + 10, "X", "bad")])
+        out.write({"i": list(range(i, i + 10))}, rejects=[Reject(i + 10, "X", "bad")])
     assert list(out.rejects()) == [Reject(i, "X", "bad") for i in range(10, 60, 10)]
     out.commit()
-    expected = [i for i in range(50) if i % 10 != 9]
-    assert [int(i) for i in read(path)["i"]] == expected
+    assert [int(i) for i in read(path)["i"]] == list(range(50))
     assert os.listdir(tmp_path) == [path.name]  # noqa: PTH208
 
 
@@ -374,11 +373,38 @@ def test_a_damaged_manifest(tmp_path):
 def test_the_manifest_explains_itself(tmp_path):
     folder = begun(tmp_path / "out.csv")
     assert json.loads((folder / "manifest.json").read_text()) == {
-        "version": 1,
+        "version": 2,
         "columns": NAMES,
         "input": "a",
         "model": "b",
     }
+
+
+def test_a_finished_table_is_known_by_its_record(tmp_path):
+    path = tmp_path / "out.csv"
+    out = open_parts(path, NAMES, {"input": "a"})
+    out.write(chunk(0), counts={"strange": 2})
+    out.write(chunk(1), counts={"strange": 3})
+    assert out.counts() == {"strange": 5}
+    out.commit({"rows": 20})
+    assert not out.folder.exists()
+
+    def finished(**identity):
+        parts = open_parts(path, NAMES, identity, resume=True)
+        parts.discard()
+        return parts.finished
+
+    assert finished(input="a") == {"rows": 20}
+    assert finished(input="b") is None
+    record = tmp_path / ".out.csv.done"
+    kept = record.read_text()
+    for damaged in ("", "[]", "{", kept.replace("summary", "x")):
+        record.write_text(damaged)
+        assert finished(input="a") is None
+    record.write_text(kept)
+    assert finished(input="a") == {"rows": 20}
+    path.write_bytes(path.read_bytes()[:-1])
+    assert finished(input="a") is None
 
 
 def test_files_of_others_outlive_a_commit(tmp_path):

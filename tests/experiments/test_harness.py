@@ -15,7 +15,7 @@ from gad.experiments.jobs import perform_all
 from gad.experiments.models import Run
 from gad.experiments.records import model_path, read_record, record_path, unfinished_path
 from gad.experiments.sheet import Place
-from gad.prediction.files import evaluate_file
+from gad.prediction.evaluation import evaluate_file
 from gad.reporter import Reporter
 from tests.cli.calls import same_weights
 
@@ -64,7 +64,7 @@ def test_a_record_has_all_that_made_the_number(graphs, tmp_path):
 def test_the_kept_model_gives_the_recorded_errors_again(graphs, tmp_path, ema):
     run = Run("zinc", "dgn", "zinc-paper", True, 1, settings=(*SETTINGS, ("ema", ema)))
     record = perform(run, place(tmp_path))
-    metrics = evaluate_file(tmp_path / "results" / record["model_file"], "zinc")["metrics"]
+    metrics = evaluate_file(tmp_path / "results" / record["model_file"], "zinc").metrics
     for part in ("train", "val", "test"):
         assert metrics[part]["mean"]["mae"] == pytest.approx(record[f"{part}_mae"], abs=1e-6)
     assert record["parameters"] > 1000

@@ -9,7 +9,7 @@ import pytest
 from gad.data.known.zinc import ZINC_FINGERPRINT
 from gad.experiments.models import BUDGET
 from gad.experiments.records import FINISHED, LARGEST_MODEL, read_records
-from gad.prediction.files import evaluate_file
+from gad.prediction.evaluation import evaluate_file
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -47,6 +47,6 @@ def test_a_recorded_model_gives_its_recorded_error_again(data_dir):
     recorded = [record for record in finished("zinc") if record["model_file"] is not None]
     full = [record for record in recorded if not record["short"]]
     record = min(full, key=lambda r: r["val_mae"])
-    metrics = evaluate_file(RESULTS / record["model_file"], "zinc")["metrics"]
+    metrics = evaluate_file(RESULTS / record["model_file"], "zinc").metrics
     for part in ("val", "test"):
         assert metrics[part]["mean"]["mae"] == pytest.approx(record[f"{part}_mae"], abs=1e-4)

@@ -19,7 +19,7 @@ def test_one_bad_molecule_loses_nothing(run):
     values = run.model.predict(["CCO", "not a molecule", "", "C" * 50])
     assert np.isfinite(values[[0, 3]]).all()
     assert np.isnan(values[[1, 2]]).all()
-    told = run.model.explain(["CCO", "CF(C)C"])
+    told = run.model.predict_detailed(["CCO", "CF(C)C"])
     assert "valence" in told.rejects[1]
     assert np.isnan(run.model.predict(["?", "!"])).all()
     assert run.model.predict([]).shape == (0,)
@@ -30,7 +30,7 @@ def test_strange_chemistry_is_predicted(run):
         "[Na+].[Cl-]", "[He]", "[2H]C([2H])([2H])[2H]", "[CH3]", "C[N+](C)(C)C", "*C", "[Og]",
         "N->[Cu]<-N", "F[S](F)(F)(F)(F)F", "[Fe+2].[cH-]1cccc1.[cH-]1cccc1", "O.O.O",
     ]  # fmt: skip
-    told = run.model.explain(strange)
+    told = run.model.predict_detailed(strange)
     assert told.rejects == {}
     assert np.isfinite(told.values).all()
     assert 6 in told.unseen or 5 in told.unseen
@@ -64,15 +64,15 @@ def test_the_summary_of_a_run(run):
 
 
 def test_intervals_are_calibrated_on_the_test_rows(run, table):
-    told = run.model.explain(table[0])
+    told = run.model.predict_detailed(table[0])
     half = run.summary["uncertainty"]["q"]["target"]
     np.testing.assert_allclose(told.upper - told.lower, 2 * half, rtol=1e-6)
-    assert (told.std == 0).all()
+    assert told.std is None, "one model alone has no spread"
 
 
 def test_an_ensemble_has_a_spread(table, tmp_path):
     run = gad.train(table, settings=TINY, ensemble=2, out=tmp_path / "run", baselines=False)
-    told = run.model.explain(table[0][:20])
+    told = run.model.predict_detailed(table[0][:20])
     assert (told.std > 0).all()
     each = run.model.run(_packed(run, table[0][:20]))[0].numpy()
     np.testing.assert_allclose(told.values, each.mean(0), rtol=1e-6)
@@ -109,6 +109,36 @@ def test_estimators_stand_in_scikit_learn(table):
     assert np.isfinite(cross_val_score(classifier, smiles, classes, cv=2)).all()
 
 
+def test_a_classifier_has_no_class_for_what_it_cannot_read(table):
+    smiles, values = table[0][:60], table[1][:60]
+    settings = {k: v for k, v in TINY.items() if k != "epochs"}
+    classes = np.where(values > np.median(values), "soluble", "insoluble")
+    words = gad.MoleculeClassifier(epochs=1, settings=settings).fit(smiles, classes)
+    wrong = ["CCO", "not a molecule", "CC"]
+    with pytest.raises(ValueError, match=r"1 of 3 .*row 2, 'not a molecule': .*errors='ignore'"):
+        words.predict(wrong)
+    found = words.predict(wrong, errors="ignore")
+    assert found[1] is None
+    assert set(found[[0, 2]]) <= {"soluble", "insoluble"}
+    assert np.isnan(words.predict_proba(wrong)[1]).all()
+    with pytest.raises(ValueError, match="row 2"):
+        words.predict_proba(wrong, errors="raise")
+    with pytest.raises(ValueError, match="'raise' or 'ignore', not 'coerce'"):
+        words.predict(wrong, errors="coerce")
+    numbers = gad.MoleculeClassifier(epochs=1, settings=settings, errors="ignore")
+    found = numbers.fit(smiles, (values > np.median(values)).astype(int)).predict(wrong)
+    np.testing.assert_array_equal(np.isnan(found), [False, True, False])
+    assert numbers.predict(["CCO"]).dtype.kind == "i"
+
+
+def test_a_regressor_says_nan_or_raises(table):
+    settings = {k: v for k, v in TINY.items() if k != "epochs"}
+    regressor = gad.MoleculeRegressor(epochs=1, settings=settings).fit(table[0][:60], table[1][:60])
+    np.testing.assert_array_equal(np.isnan(regressor.predict(["CC", "?"])), [False, True])
+    with pytest.raises(ValueError, match=r"row 2, '\?'"):
+        regressor.predict(["CC", "?"], errors="raise")
+
+
 def test_the_cache_gives_the_same_molecules(molecule_cache, table):
     from gad.data.store.cache import prepare
     from gad.settings.model import preparation_of
@@ -143,7 +173,7 @@ def spread(run, molecules):
     written: list[str] = []
     for number, molecule in enumerate(molecules):
         written += Chem.MolToRandomSmilesVect(molecule, SPELLINGS, randomSeed=number)
-    told = run.model.explain(written)
+    told = run.model.predict_detailed(written)
     assert not told.rejects
     values = told.values.reshape(len(molecules), SPELLINGS)
     assert values.mean(1).std() > 0.01 * run.model.model.task.std[0], "all alike proves nothing"

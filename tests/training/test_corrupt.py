@@ -24,7 +24,7 @@ import pytest
 from rdkit import Chem
 
 from gad.data.tables import TableError, open_table
-from gad.prediction.files import predict_file
+from gad.prediction.engines import LocalEngine, Request
 from gad.prediction.model_file import ModelFileError, load_model
 from gad.prediction.predictor import Predictor
 from gad.settings.recipe import Recipe, RecipeError, load_recipe
@@ -132,7 +132,7 @@ def test_smiles(run, table, part):
             rows.extend(_broken(text, draw) for _ in range(3))
             cases -= 3
         with no_hang():
-            told = run.model.explain(rows)
+            told = run.model.predict_detailed(rows)
         np.testing.assert_allclose(told.values[whole, 0], alone, rtol=1e-5, atol=1e-5)
         assert np.isnan(told.values[list(told.rejects)]).all()
         usable = np.setdiff1d(np.arange(len(rows)), list(told.rejects))
@@ -183,7 +183,7 @@ def test_tables(run, table, tmp_path, monkeypatch, form, part):
         path.write_bytes(bad)
         with no_hang():
             try:
-                told = predict_file(run.directory / "model.gad", path, out, workers=1)
+                told = LocalEngine(1).predict(Request(run.directory / "model.gad", path, out))
             except TableError as error:
                 assert str(path) in str(error)  # noqa: PT017
                 continue
@@ -195,6 +195,6 @@ def test_tables(run, table, tmp_path, monkeypatch, form, part):
                 whole = [(text, value) for text, value in given if text in expected and value]
                 found += [float(value) for _, value in whole]
                 values += [expected[text] for text, _ in whole]
-        assert rows == told["rows"] == told["predicted"] + told["rejected"]
+        assert rows == told.rows == told.predicted + told.rejected
     np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-4)
     assert form == "sdf" or len(found) > 2

@@ -46,7 +46,7 @@ def predict(
         bool,
         typer.Option(
             "--uncertainty",
-            help="Add the spread of the ensemble (_std) and a 90 % interval (_lower, _upper).",
+            help="Add a 90 % interval (_lower, _upper) and the spread of an ensemble (_std).",
             rich_help_panel=OUTPUT,
         ),
     ] = False,
@@ -61,7 +61,9 @@ def predict(
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with an interrupted prediction.", rich_help_panel=RUNNING
+            "--resume",
+            help="Go on with an interrupted prediction; leave a finished one as it is.",
+            rich_help_panel=RUNNING,
         ),
     ] = False,
     strict: Strict = False,
@@ -69,37 +71,27 @@ def predict(
 ) -> Outcome:
     """Predict a table of molecules, of any length.
 
-    Every row comes out, in order, with its own columns first, then TARGET_pred for each target, and
-    reject_reason, which is empty where all is well.
+    Every row comes out, in order, with its own columns first, then TARGET_pred for each target,
+    warning and reject_reason, which are empty where all is well. A name that the table has already
+    gets _gad behind it.
     """
     from gad.cli.progress import listener
-    from gad.prediction.files import predict_file
+    from gad.prediction.engines import LocalEngine, Request
 
+    request = Request(model, data, out, smiles, uncertainty, embeddings, resume)
     with listener(quiet=as_json) as reporter:
-        done = predict_file(
-            model,
-            data,
-            out,
-            smiles=smiles,
-            workers=workers,
-            uncertainty=uncertainty,
-            embeddings=embeddings,
-            resume=resume,
-            reporter=reporter,
-        )
+        done = LocalEngine(workers).predict(request, reporter)
     shown = facts(
         {
-            "predicted": f"{done['predicted']:,} of {done['rows']:,} rows",
-            "rejected": f"{done['rejected']:,}, listed in {done['rejects']}"
-            if done["rejected"]
-            else None,
-            "written": done["output"],
+            "predicted": f"{done.predicted:,} of {done.rows:,} rows",
+            "rejected": f"{done.rejected:,}, listed in {done.rejects}" if done.rejected else None,
+            "written": done.output,
         }
     )
     return Outcome(
-        {**done, "messages": reporter.messages},
+        {**done.to_dict(), "messages": reporter.messages},
         shown,
-        STRICT_CODE if strict and done["rejected"] else 0,
+        STRICT_CODE if strict and done.rejected else 0,
     )
 
 
@@ -126,19 +118,20 @@ def evaluate(
     from rich.console import Group
 
     from gad.cli.progress import listener
-    from gad.prediction.files import evaluate_file
+    from gad.prediction.evaluation import evaluate_file
 
     with listener(quiet=as_json) as reporter:
         done = evaluate_file(model, data, smiles=smiles, targets=target or None, reporter=reporter)
     counts = facts(
         {
-            "rows": f"{done['rows']:,}",
-            "rejected": f"{done['rejected']:,}" if done["rejected"] else None,
-            "within the 90 % interval": f"{done['coverage']:.1%}" if "coverage" in done else None,
+            "rows": f"{done.rows:,}",
+            "rejected": f"{done.rejected:,}" if done.rejected else None,
+            "within the 90 % interval": None if done.coverage is None else f"{done.coverage:.1%}",
         }
     )
     return Outcome(
-        {**done, "messages": reporter.messages}, Group(_scores(done["metrics"]), "", counts)
+        {**done.to_dict(), "messages": reporter.messages},
+        Group(_scores(done.metrics), "", counts),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from gad.cli.console import errors
@@ -14,6 +13,7 @@ from gad.reporter import Reporter
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+    from typing_extensions import Self
 
 # Seconds between plain lines about the same piece of work, and lines a training run may take.
 _QUIET_SECONDS = 30.0
@@ -34,15 +34,10 @@ class Listener(Reporter):
         """Keep it."""
         self.messages.append(text)
 
-    def __enter__(self) -> Listener:
+    def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End the display."""
 
 
@@ -99,16 +94,11 @@ class Bars(Listener):
         self._began: dict[str, tuple[float, int]] = {}
         self._training: str | None = None
 
-    def __enter__(self) -> Bars:
+    def __enter__(self) -> Self:
         self._display.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Leave the bars as they are."""
         self._display.stop()
 

@@ -10,21 +10,41 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-__all__ = ["AtomicFile", "write_atomic"]
+    from typing_extensions import Self
 
 
-class AtomicFile:
-    """A file being written; nothing is seen at ``path`` until :meth:`commit`.
+class Uncommitted(ABC):
+    """Work that counts once it is committed.
 
     Leaving the ``with`` block without a commit, by an exception or otherwise, removes what was
-    written and keeps an older file of that name as it was. A symbolic link is followed, not
-    replaced. The temporary file lives in ``folder``, if given, which must be on the same disk.
+    written and keeps an older file of that name as it was.
+    """
+
+    @abstractmethod
+    def commit(self) -> None:
+        """Let it count."""
+
+    @abstractmethod
+    def discard(self) -> None:
+        """Forget what was written; after a commit there is nothing to forget."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.discard()
+
+
+class AtomicFile(Uncommitted):
+    """A file being written; nothing is seen at ``path`` until :meth:`commit`.
+
+    A symbolic link is followed, not replaced. The temporary file lives in ``folder``, if given,
+    which must be on the same disk.
 
     Example:
         >>> import tempfile
@@ -55,17 +75,6 @@ class AtomicFile:
         with contextlib.suppress(OSError):  # a full disk may refuse the last flush
             self.file.close()
         self._temporary.unlink(missing_ok=True)
-
-    def __enter__(self) -> AtomicFile:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.discard()
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from gad.data.known import MoleculeSet
 from gad.data.tables import TableError, open_table
-from gad.data.tables.columns import choose_columns, numbers
+from gad.data.tables.columns import choose_columns, decimal_commas, numbers, said_commas
 
 Floats = npt.NDArray[np.float64]
 
@@ -67,22 +67,23 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
     split_values: list[str] = []
     rejects: dict[int, str] = {}
     wanted = (*columns.targets, *((columns.weight,) if columns.weight else ()), *columns.features)
-    numeric: dict[str, list[Floats]] = {name: [] for name in wanted}
+    cells: dict[str, list[Any]] = {name: [] for name in wanted}
     for chunk in table.chunks():
         texts.extend(chunk.blocks if columns.smiles is None else chunk.texts(columns.smiles))  # type: ignore[arg-type]
         if columns.split:
             split_values.extend(chunk.texts(columns.split))
         rejects.update({chunk.start + i: why for i, why in chunk.rejects.items()})
         for name in wanted:
-            values, bad = numbers(chunk.columns[name], name)
-            numeric[name].append(values)
-            for i, why in bad.items():
-                rejects.setdefault(chunk.start + i, why)
+            cells[name] += chunk.columns[name]
     if not texts:
         raise TableError(f"{table.path} has no rows below its header")
-    joined = {name: np.concatenate(parts) for name, parts in numeric.items()}
-    weights = joined[columns.weight] if columns.weight else np.ones(len(texts))
-    features = _stack([joined[name] for name in columns.features], len(texts))
+    commas = [name for name in wanted if table.may_have_commas and decimal_commas(cells[name])]
+    numeric: dict[str, Floats] = {}
+    for name in wanted:
+        numeric[name], bad = numbers(cells[name], name, comma=name in commas)
+        rejects = {**bad, **rejects}
+    weights = numeric[columns.weight] if columns.weight else np.ones(len(texts))
+    features = _stack([numeric[name] for name in columns.features], len(texts))
     for row in np.flatnonzero(~np.isfinite(features).all(1)).tolist():
         rejects.setdefault(row, "a feature column is empty")
     for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
@@ -91,7 +92,7 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
         title=Path(source.data).name,
         texts=texts,
         blocks=columns.smiles is None,
-        targets=_stack([joined[name] for name in columns.targets], len(texts)),
+        targets=_stack([numeric[name] for name in columns.targets], len(texts)),
         target_names=columns.targets,
         units=("",) * len(columns.targets),
         weights=np.where(np.isfinite(weights), weights, 0.0),
@@ -100,7 +101,7 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
         split_values=split_values if columns.split else None,
         rejects=rejects,
         fingerprint=table.fingerprint(),
-        messages=messages,
+        messages=messages + said_commas(commas),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,7 @@ class Prediction:
 
     Attributes:
         values: [n, T] in the user's units (probabilities for a classifier).
-        std: [n, T] standard deviation over the ensemble, 0 for a single model.
+        std: [n, T] standard deviation over the ensemble; None for a single model, which has none.
         lower, upper: [n, T] conformal interval; NaN where the model has none.
         embeddings: [n, C] what the head reads, averaged over the ensemble; None unless asked for.
         rejects: row → why it could not be used.
@@ -38,12 +38,29 @@ class Prediction:
     """
 
     values: Floats
-    std: Floats
+    std: Floats | None
     lower: Floats
     upper: Floats
     embeddings: Floats | None
     rejects: dict[int, str]
     unseen: dict[int, tuple[str, ...]]
+
+    def reject(self, rejects: Mapping[int, str]) -> None:
+        """Let rows be unusable after all."""
+        self.rejects.update(rejects)
+        rows = list(rejects)
+        for array in (self.values, self.std, self.lower, self.upper, self.embeddings):
+            if array is not None:
+                array[rows] = np.nan
+
+    @property
+    def warnings(self) -> dict[int, str]:
+        """Row → why its prediction deserves less trust than others."""
+        return {
+            row: f"the model has no name for the element{'s' * (len(names) > 1)} {', '.join(names)}"
+            for row, names in self.unseen.items()
+            if row not in self.rejects
+        }
 
 
 class Predictor:
@@ -75,10 +92,10 @@ class Predictor:
 
     def predict(self, molecules: Sequence[str], *, features: npt.ArrayLike | None = None) -> Floats:
         """Predict SMILES: [n], or [n, T] for several targets; NaN where one cannot be used."""
-        values = self.explain(molecules, features=features).values
+        values = self.predict_detailed(molecules, features=features).values
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def explain(
+    def predict_detailed(
         self,
         molecules: Sequence[str],
         *,
@@ -105,18 +122,27 @@ class Predictor:
         try:
             packed = read_molecules(list(molecules), preparation, blocks=blocks)
         except NoMoleculesError as error:
-            return self._assemble(
-                count, torch.zeros(0, dtype=torch.int64), None, None, error.rejects
-            )
-        bad = {
-            row: f"feature column {self.model.features[column]!r} is not a number"
-            for row, column in zip(*np.nonzero(~np.isfinite(extra)), strict=True)
-        }
+            return self._empty(count, embeddings, error.rejects)
         graph_values = torch.cat([packed.graph_values, extra_rows(extra, packed.rows)], dim=1)
         outputs, embedded = self.run(replace(packed, graph_values=graph_values), embeddings)
-        rejects = {**packed.rejects, **{int(row): why for row, why in bad.items()}}
-        result = self._assemble(count, packed.rows, outputs, embedded, rejects)
-        return replace(result, unseen=packed.unseen)
+        result = self._empty(count, embeddings, packed.rejects)
+        at = packed.rows.numpy()
+        result.values[at] = outputs.mean(0).numpy()
+        if result.std is not None:
+            result.std[at] = outputs.std(0, correction=0).numpy()
+        if result.embeddings is not None and embedded is not None:
+            result.embeddings[at] = embedded.numpy()
+        half = self.model.notes.get("uncertainty", {}).get("q", {})
+        q = np.array([half.get(name, np.nan) for name in self.targets], dtype=np.float64)
+        result.lower[:], result.upper[:] = interval(result.values, q)
+        result.unseen.update(packed.unseen)
+        result.reject(
+            {
+                int(row): f"feature column {self.model.features[column]!r} is not a number"
+                for row, column in zip(*np.nonzero(~np.isfinite(extra)), strict=True)
+            }
+        )
+        return result
 
     @torch.no_grad()
     def run(
@@ -152,31 +178,24 @@ class Predictor:
             raise ValueError(f"this model needs {len(names)} features, not {values.shape[1]}")
         return values
 
-    def _assemble(
-        self,
-        count: int,
-        rows: Tensor,
-        outputs: Tensor | None,
-        embedded: Tensor | None,
-        rejects: dict[int, str],
-    ) -> Prediction:
-        """Put the usable rows where they belong and NaN everywhere else."""
-        shape = (count, len(self.targets))
-        values, std = np.full(shape, np.nan), np.full(shape, np.nan)
-        spread = None
-        if outputs is not None:
-            at = rows.numpy()
-            values[at] = outputs.mean(0).numpy()
-            std[at] = outputs.std(0, correction=0).numpy()
-            if embedded is not None:
-                spread = np.full((count, embedded.shape[1]), np.nan)
-                spread[at] = embedded.numpy()
-        for table in (values, std) if spread is None else (values, std, spread):
-            table[list(rejects)] = np.nan
-        half = self.model.notes.get("uncertainty", {}).get("q", {})
-        q = np.array([half.get(name, np.nan) for name in self.targets], dtype=np.float64)
-        lower, upper = interval(values, q)
-        return Prediction(values, std, lower, upper, spread, rejects, {})
+    def _empty(self, count: int, embeddings: bool, rejects: dict[int, str]) -> Prediction:
+        """Of so many rows, none of them predicted yet."""
+
+        def missing(width: int) -> Floats:
+            return np.full((count, width), np.nan)
+
+        model, width = self.model, len(self.targets)
+        return Prediction(
+            values=missing(width),
+            std=missing(width) if len(model.members) > 1 else None,
+            lower=missing(width),
+            upper=missing(width),
+            embeddings=missing(model.members[0].channels + model.inputs.graph_values)
+            if embeddings
+            else None,
+            rejects=rejects,
+            unseen={},
+        )
 
 
 def load(path: str | Path) -> Predictor:

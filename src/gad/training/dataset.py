@@ -127,7 +127,7 @@ def _prepared(
     packed = replace(packed, graph_values=torch.cat([packed.graph_values, features], dim=1))
     targets = rows.targets[at]
     messages = list(rows.messages)
-    messages += _told(duplicates(packed.keys, targets))
+    messages += _told(duplicates(packed.keys, targets, rows_of=at.tolist()))
     return Dataset(
         title=rows.title,
         packed=packed,
@@ -207,7 +207,9 @@ def split_dataset(
     if kind == "column":
         if data.split_values is None:
             raise ValueError("a split by column needs the column's name: --split-column NAME")
-        split, messages = column_split(data.split_values, keys, seed=seed)
+        split, messages = column_split(
+            data.split_values, keys, rows_of=data.packed.rows.tolist(), seed=seed
+        )
         return [split], messages
     if kind == "file":
         if file is None:

@@ -21,6 +21,7 @@ def column_split(
     values: Sequence[str],
     keys: Sequence[Hashable] | None = None,
     *,
+    rows_of: Sequence[int] | None = None,
     seed: int = 0,
     val_fraction: float = 0.1,
 ) -> tuple[Split, list[str]]:
@@ -29,6 +30,7 @@ def column_split(
     Args:
         values: one word per row, in any case.
         keys: given, molecules on two sides are reported.
+        rows_of: the data row of each value, from 0, where some rows are missing; shown from 1.
         seed: for the validation rows, when the column names none.
         val_fraction: share of train that becomes validation in that case.
 
@@ -41,15 +43,17 @@ def column_split(
         ([0, 1], [2], [])
     """
     given: dict[str, list[int]] = {name: [] for name in PARTS}
+    data_row = range(len(values)) if rows_of is None else rows_of
     for row, value in enumerate(values):
         word = str(value).strip().lower()
         if word not in WORDS:
             what = f"{str(value)!r} is no part" if word else "the part is missing"
             raise ValueError(
-                f"split column, data row {row + 1}: {what}; write train, val or test in every row"
+                f"split column, data row {data_row[row] + 1}: {what}; "
+                "write train, val or test in every row"
             )
         given[WORDS[word]].append(row)
-    return _complete(given, len(values), keys, seed, val_fraction)
+    return _complete(given, len(values), keys, seed, val_fraction, data_row)
 
 
 def index_split(
@@ -89,6 +93,7 @@ def _complete(
     keys: Sequence[Hashable] | None,
     seed: int,
     val_fraction: float,
+    rows_of: Sequence[int] | None = None,
 ) -> tuple[Split, list[str]]:
     """Check a user's split against the data, add what is missing, and report."""
     if keys is not None and len(keys) != rows:
@@ -97,10 +102,13 @@ def _complete(
     for name, listed in split.parts():
         beyond = listed[listed >= rows]
         if beyond.size:
-            raise ValueError(f"{name} holds {some(beyond, 'row')}, beyond the last row, {rows - 1}")
+            raise ValueError(
+                f"{name} holds {some(beyond, 'position')}, beyond the last, {rows - 1} "
+                "(the first is 0)"
+            )
     if not split.train.size:
         raise ValueError("the split has no training rows")
-    messages = [] if keys is None else leakage(split, keys)
+    messages = [] if keys is None else leakage(split, keys, rows_of=rows_of)
     unused = rows - sum(listed.size for _, listed in split.parts())
     if unused:
         messages.append(f"{unused} of {rows} rows are in no part of the split and stay unused")

@@ -15,17 +15,30 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
 
-def leakage(split: Split, keys: Sequence[Hashable], *, show: int = 5) -> list[str]:
+def leakage(
+    split: Split,
+    keys: Sequence[Hashable],
+    *,
+    rows_of: Sequence[int] | None = None,
+    show: int = 5,
+) -> list[str]:
     """Say which molecules are on more than one side of a split.
+
+    Args:
+        split: positions among the keys.
+        keys: one per molecule.
+        rows_of: the data row of each, from 0, where some rows are missing; shown from 1.
+        show: how many to name.
 
     Example:
         >>> leakage(Split([0, 1], [2], [3]), ["CCO", "CC", "CCO", "C"])
-        ["1 molecule is in more than one part of the split: 'CCO' in train (row 0) and val (row 2)"]
+        ["1 molecule is in more than one part of the split: 'CCO' in train (row 1) and val (row 3)"]
     """
+    number = range(len(keys)) if rows_of is None else rows_of
     sides: dict[Hashable, dict[str, list[int]]] = {}
     for name, rows in split.parts():
         for row in rows.tolist():
-            sides.setdefault(keys[row], {}).setdefault(name, []).append(row)
+            sides.setdefault(keys[row], {}).setdefault(name, []).append(number[row] + 1)
     leaked = [(key, parts) for key, parts in sides.items() if len(parts) > 1]
     if not leaked:
         return []
@@ -40,7 +53,7 @@ def leakage(split: Split, keys: Sequence[Hashable], *, show: int = 5) -> list[st
 
 @dataclass(frozen=True)
 class Duplicate:
-    """One molecule with labels that contradict each other."""
+    """One molecule with labels that contradict each other; rows count from 0, and show from 1."""
 
     key: Hashable
     rows: tuple[int, ...]
@@ -49,19 +62,24 @@ class Duplicate:
 
     def __str__(self) -> str:
         told = ", ".join(
-            f"{value} (row {row})" for row, value in zip(self.rows, self.values, strict=True)
+            f"{value} (row {row + 1})" for row, value in zip(self.rows, self.values, strict=True)
         )
         return f"{self.key!r} has different labels: {told}"
 
 
 def duplicates(
-    keys: Sequence[Hashable], labels: npt.ArrayLike, *, tolerance: float = 1e-6
+    keys: Sequence[Hashable],
+    labels: npt.ArrayLike,
+    *,
+    rows_of: Sequence[int] | None = None,
+    tolerance: float = 1e-6,
 ) -> list[Duplicate]:
     """Molecules that are listed several times with labels that disagree.
 
     Args:
         keys: one per row.
         labels: [n] or [n, T]; numbers (NaN is missing) or words (``""`` and None are missing).
+        rows_of: the data row of each key, from 0, where some rows are missing.
         tolerance: numbers within it agree; words agree when they are equal.
 
     Returns:
@@ -69,20 +87,21 @@ def duplicates(
 
     Example:
         >>> [str(d) for d in duplicates(["CC", "C", "CC"], [1.0, 0.0, 2.0])]
-        ["'CC' has different labels: 1.0 (row 0), 2.0 (row 2)"]
+        ["'CC' has different labels: 1.0 (row 1), 2.0 (row 3)"]
     """
     table = np.asarray(labels)
     if table.dtype.kind not in "biuf":
         table = table.astype(object)
     table = table.reshape(len(keys), -1)
-    rows_of: dict[Hashable, list[int]] = {}
-    for row, key in enumerate(keys):
-        rows_of.setdefault(key, []).append(row)
+    number = range(len(keys)) if rows_of is None else rows_of
+    places: dict[Hashable, list[int]] = {}
+    for place, key in enumerate(keys):
+        places.setdefault(key, []).append(place)
     found = []
-    for key, rows in rows_of.items():
+    for key, rows in places.items():
         for task in range(table.shape[1] if len(rows) > 1 else 0):
             column = table[rows, task].tolist()
-            told = {r: v for r, v in zip(rows, column, strict=True) if not _missing(v)}
+            told = {number[r]: v for r, v in zip(rows, column, strict=True) if not _missing(v)}
             if _disagree(list(told.values()), tolerance):
                 found.append(Duplicate(key, tuple(told), tuple(told.values()), task))
     return found

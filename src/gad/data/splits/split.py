@@ -49,7 +49,7 @@ class Split:
         rows, counts = np.unique(np.concatenate([r for _, r in self.parts()]), return_counts=True)
         if (counts > 1).any():
             twice = rows[counts > 1]
-            raise ValueError(f"a split names {some(twice, 'row')} more than once")
+            raise ValueError(f"a split names {some(twice, 'position')} (from 0) more than once")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Split):

@@ -76,6 +76,8 @@ class Table(ABC):
         names: its columns.
         rows: how many rows it has, if that is known without reading them.
         types: Parquet only: column → Arrow type.
+        may_have_commas: whether a comma inside a cell may be a decimal comma: the file separates
+            its columns otherwise, as spreadsheets do where ``1,5`` is one and a half.
     """
 
     path: Path
@@ -83,6 +85,7 @@ class Table(ABC):
     names: tuple[str, ...]
     rows: int | None = None
     types: Mapping[str, Any]
+    may_have_commas: bool = False
 
     def chunks(self, size: int = 4096, start: int = 0) -> Iterator[Chunk]:
         """Yield the rows from ``start`` on, at most ``size`` at a time."""
@@ -97,11 +100,8 @@ class Table(ABC):
 
     def fingerprint(self) -> str:
         """SHA-256 of the file's bytes: equal fingerprints, equal tables."""
-        digest = hashlib.sha256()
-        with reading(self.path), self.path.open("rb") as file:
-            while piece := file.read(1 << 20):
-                digest.update(piece)
-        return digest.hexdigest()
+        with reading(self.path):
+            return digest(self.path)
 
 
 class Record(NamedTuple):
@@ -135,6 +135,15 @@ class RecordTable(Table):
                 rejects={i: reason for i, reason in enumerate(reasons) if reason},
             )
             start += len(batch)
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file's bytes."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            found.update(piece)
+    return found.hexdigest()
 
 
 def cell_text(cell: Any) -> str:

@@ -14,7 +14,7 @@ from gad.data.tables.base import TableError, cell_text
 from gad.words import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -31,6 +31,13 @@ _MISSING = frozenset(
 _TRUTH = {"true": 1.0, "false": 0.0}
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 
+_DECIMAL_COMMA = re.compile(
+    r"[+-]?(\d+|[1-9]\d{0,2}(\.\d{3})+)?,\d+(e[+-]?\d+)?", re.ASCII | re.IGNORECASE
+)
+# One comma that may be of thousands or of decimals; commas that can only be of thousands.
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}", re.ASCII)
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(,\d{3}|\.\d*)", re.ASCII)
+
 _SMILES_NAMES = ("smiles", "canonical_smiles", "isomeric_smiles", "smi")
 _PERHAPS_SMILES = ("mol", "molecule", "structure", "compound", "drug")
 _ATOM = r"(?:Cl|Br|[BCNOPSFIbcnops*]|\[[^][\s]+\])"
@@ -41,19 +48,26 @@ _NOT_A_TARGET = re.compile(
 )
 
 
-def parse_number(cell: object) -> float | None:
+def parse_number(cell: object, *, comma: bool = False) -> float | None:
     """The number a cell holds: NaN if it holds nothing, None if it holds something else.
 
-    ``True`` and ``False`` are 1 and 0. Infinity is no measurement, and a decimal comma could as
-    well separate thousands: both are None.
+    ``True`` and ``False`` are 1 and 0. Infinity is no measurement: None. So is a comma, which could
+    as well separate thousands, unless the column is known to have decimal commas (``comma``);
+    there ``1.234`` could be either, and is None.
 
     >>> parse_number(" -0.77 "), parse_number("NA"), parse_number("1,5"), parse_number("inf")
     (-0.77, nan, None, None)
+    >>> [parse_number(cell, comma=True) for cell in ("1,5", "1.234,5", "2", "1.234")]
+    [1.5, 1234.5, 2.0, None]
     """
     if cell is None:
         return math.nan
     if isinstance(cell, str):
         text = cell.strip()
+        if comma and "," in text and _DECIMAL_COMMA.fullmatch(text):
+            text = text.replace(".", "").replace(",", ".")
+        elif comma and "." in text and _NUMBER.fullmatch(text):
+            return None
         if _NUMBER.fullmatch(text):
             value = float(text)
             return value if math.isfinite(value) else None
@@ -66,8 +80,35 @@ def parse_number(cell: object) -> float | None:
     return None if math.isinf(value) else value
 
 
-def numbers(values: Sequence[Any], column: str) -> tuple[NDArray[np.float64], dict[int, str]]:
+def decimal_commas(cells: Iterable[object]) -> bool:
+    """Whether the cells of a column have decimal commas, beyond doubt.
+
+    A comma before three digits may separate thousands, as in ``1,234``: one comma in ten must be
+    clearly another, as in ``1,5``, ``0,250`` or ``1.234,5``, and none clearly of thousands.
+
+    >>> decimal_commas(["1,5", "2", "1,234"]), decimal_commas(["1,234", "12,000"])
+    (True, False)
+    """
+    found = [cell.strip() for cell in cells if isinstance(cell, str) and "," in cell]
+    fits = [text for text in found if _DECIMAL_COMMA.fullmatch(text)]
+    clear = sum(not _THOUSANDS.fullmatch(text) for text in fits)
+    return clear >= max(1, 0.1 * len(fits)) and not any(map(_GROUPED.fullmatch, found))
+
+
+def said_commas(columns: Iterable[str]) -> list[str]:
+    """The sentences for people about columns with decimal commas."""
+    return [f"column {name!r} has decimal commas: 1,5 is read as 1.5" for name in columns]
+
+
+def numbers(
+    values: Sequence[Any], column: str, *, comma: bool = False
+) -> tuple[NDArray[np.float64], dict[int, str]]:
     """A column of cells as float64, NaN where a cell is empty, and the cells that are no numbers.
+
+    Args:
+        values: the cells.
+        column: the column's name, for the reasons.
+        comma: whether the column has decimal commas.
 
     Returns:
         the numbers, ``[len(values)]``, and position → reason for cells that hold something else.
@@ -75,19 +116,21 @@ def numbers(values: Sequence[Any], column: str) -> tuple[NDArray[np.float64], di
     >>> numbers(["1.5", "", ">3"], "logS")
     (array([1.5, nan, nan]), {2: "column 'logS': '>3' is a bound, not a number"})
     """
-    parsed = [parse_number(value) for value in values]
+    parsed = [parse_number(value, comma=comma) for value in values]
     rejects = {
-        i: f"column {column!r}: {_complaint(values[i])}"
+        i: f"column {column!r}: {_complaint(values[i], comma)}"
         for i, value in enumerate(parsed)
         if value is None
     }
     return np.array(parsed, dtype=np.float64), rejects
 
 
-def _complaint(cell: object) -> str:
+def _complaint(cell: object, comma: bool) -> str:
     """Why a cell is no number."""
     text = cell_text(cell).strip()
     shown = repr(text if len(text) <= 40 else text[:37] + "...")
+    if comma and _NUMBER.fullmatch(text):
+        return f"{shown} has a point in a column with decimal commas; write all numbers alike"
     if re.fullmatch(r"[+-]?\d+(,\d+)+(\.\d*)?", text):
         return f"{shown} has a comma; write decimals with a point and thousands without a mark"
     if re.fullmatch(r"[<>≤≥~=]+ *[+-]?[\d.].*", text):
@@ -121,6 +164,7 @@ class Columns:
         weight: how much each row counts.
         features: further numbers given to the model.
         split: which part (train, validation, test) a row belongs to.
+        decimal_commas: those of the numeric columns whose first rows have them.
     """
 
     smiles: str | None
@@ -128,6 +172,7 @@ class Columns:
     weight: str | None = None
     features: tuple[str, ...] = ()
     split: str | None = None
+    decimal_commas: frozenset[str] = frozenset()
 
 
 def choose_columns(
@@ -173,7 +218,9 @@ def choose_columns(
     if need_targets and not goals:
         goals = (_guess_target(table, {k: v for k, v in sample.items() if k not in used}),)
         notes.append(f"target: {goals[0]!r}, the only numeric column")
-    return Columns(molecule, goals, weighting, extra, part), notes
+    numeric = [name for name in (*goals, weighting, *extra) if name is not None]
+    commas = [name for name in numeric if table.may_have_commas and decimal_commas(sample[name])]
+    return Columns(molecule, goals, weighting, extra, part, frozenset(commas)), notes
 
 
 def _find(table: Table, name: str, role: str) -> tuple[str, list[str]]:
@@ -232,7 +279,8 @@ def _guess_smiles(table: Table, sample: dict[str, list[Any]]) -> tuple[str, str]
 
 def _guess_target(table: Table, sample: dict[str, list[Any]]) -> str:
     """The one column that holds numbers and is neither an identifier nor a counter."""
-    numeric = {name: v for name, cells in sample.items() if len(v := _numeric(cells))}
+    commas = table.may_have_commas
+    numeric = {name: v for name, cells in sample.items() if len(v := _numeric(cells, commas))}
     candidates = [
         name
         for name, values in numeric.items()
@@ -266,9 +314,9 @@ def _holds_smiles(cells: list[Any]) -> bool:
     return len(fits) >= max(1, 0.8 * len(texts)) and len(set(fits)) >= min(2, len(texts))
 
 
-def _numeric(cells: list[Any]) -> NDArray[np.float64]:
+def _numeric(cells: list[Any], commas: bool) -> NDArray[np.float64]:
     """The numbers of a column, or none if more than one cell in ten is something else."""
-    values, rejects = numbers(cells, "")
+    values, rejects = numbers(cells, "", comma=commas and decimal_commas(cells))
     values = values[np.isfinite(values)]
     return values if len(rejects) <= 0.1 * (len(values) + len(rejects)) else values[:0]
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from gad.data.atomic import AtomicFile, write_atomic
-from gad.data.tables.base import TableError
+from gad.data.tables.base import TableError, digest
 from gad.data.tables.encode import format_of
 from gad.data.tables.writers import Reject, checked_output, ordered, writing
 
@@ -30,10 +31,12 @@ class PartsWriter:
     all, so the names alone tell how far the work has come. :meth:`commit` joins the parts.
 
     Attributes:
-        done_rows: input rows accounted for; continue with ``table.chunks(start=done_rows)``.
+        done_rows: rows accounted for; continue with ``table.chunks(start=done_rows)``.
+        finished: the summary of a run that is over, where it was to be resumed; there is nothing
+            to write then. None otherwise.
     """
 
-    _OURS = re.compile(r"manifest\.json|\d{12}-\d{12}\.(part|rejects)|\..+\.tmp")
+    _OURS = re.compile(r"manifest\.json|\d{12}-\d{12}\.(part|notes|rejects)|\..+\.tmp")
 
     def __init__(
         self,
@@ -50,36 +53,39 @@ class PartsWriter:
         self._format = format_of(path, self.names, types or {})
         self._parts: list[Path] = []
         self.done_rows = 0
-        manifest = {"version": 1, "columns": list(self.names), **identity}
+        self._identity = {"version": 2, "columns": list(self.names), **identity}
+        self.finished = self._summary() if resume else None
+        if self.finished is not None:
+            return
         with writing(self.folder):
             self._check_folder()
             if resume and self._manifest.exists():
-                self._compare(manifest)
+                self._compare()
                 self._collect()
             else:
                 self.discard()
                 self.folder.mkdir(exist_ok=True)
-                write_atomic(self._manifest, json.dumps(manifest, indent=1).encode())
+                write_atomic(self._manifest, json.dumps(self._identity, indent=1).encode())
 
     def write(
         self,
         columns: Mapping[str, Column],
-        rows: int | None = None,
         rejects: Iterable[Reject] = (),
+        counts: Mapping[str, int] | None = None,
     ) -> None:
         """Add a part, durably.
 
         Args:
             columns: the output rows.
-            rows: input rows they stand for, where that differs: rejected rows may have no output.
-            rejects: those of the input rows that could not be used.
+            rejects: those of them that could not be used.
+            counts: what :meth:`counts` shall add up.
         """
         cells = ordered(columns, self.names)
-        stop = self.done_rows + (len(cells[0]) if rows is None else rows)
+        stop = self.done_rows + len(cells[0])
         part = self.folder / f"{self.done_rows:012d}-{stop:012d}.part"
         with writing(part):
-            if lines := "".join(json.dumps(reject) + "\n" for reject in rejects):
-                write_atomic(part.with_suffix(".rejects"), lines.encode())
+            notes = {"rejects": list(rejects), "counts": counts or {}}
+            write_atomic(part.with_suffix(".notes"), json.dumps(notes).encode())
             with AtomicFile(part) as out:  # last, for it is this file that counts
                 encoder = self._format.part_encoder(out.file)
                 try:
@@ -92,17 +98,24 @@ class PartsWriter:
 
     def rejects(self) -> Iterator[Reject]:
         """Yield the rejects of all parts, also those written before an interruption."""
-        for part in self._parts:
-            file = part.with_suffix(".rejects")
-            if file.exists():
-                with file.open(encoding="utf-8") as lines:
-                    yield from (Reject(*json.loads(line)) for line in lines)
+        yield from (Reject(*reject) for notes in self._notes() for reject in notes["rejects"])
 
-    def commit(self) -> None:
-        """Join the parts: the file appears at its path, the folder of parts is gone."""
+    def counts(self) -> Counter[str]:
+        """The counts of all parts, added up."""
+        return sum((Counter(notes["counts"]) for notes in self._notes()), Counter())
+
+    def commit(self, summary: Mapping[str, Any] | None = None) -> None:
+        """Join the parts: the file appears at its path, the folder of parts is gone.
+
+        With a ``summary`` (of what JSON can hold) a record of it stays beside the file, hidden, by
+        which a later run knows that it is finished.
+        """
         with writing(self.path), AtomicFile(self.path, self.folder) as out:
             self._format.join(self._parts, out.file)
             out.commit()
+            if summary is not None:
+                record = {**self._identity, "output": digest(self.path), "summary": dict(summary)}
+                write_atomic(self._record, json.dumps(record, indent=1).encode())
         self.discard()
 
     def discard(self) -> None:
@@ -112,6 +125,10 @@ class PartsWriter:
             self._manifest.unlink(missing_ok=True)  # last, lest parts remain of unknown origin
             with contextlib.suppress(OSError):  # somebody put a file of their own into it
                 self.folder.rmdir()
+
+    @property
+    def _record(self) -> Path:
+        return self.path.with_name(f".{self.path.name}.done")
 
     @property
     def _manifest(self) -> Path:
@@ -128,7 +145,18 @@ class PartsWriter:
                 "move it, or choose another output."
             )
 
-    def _compare(self, manifest: dict[str, Any]) -> None:
+    def _summary(self) -> dict[str, Any] | None:
+        """What was said of a finished file, if it is there, unchanged and made from the same."""
+        try:
+            record = json.loads(self._record.read_bytes())
+            summary = dict(record.pop("summary"))
+            same = record == {**self._identity, "output": digest(self.path)}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        return summary if same else None
+
+    def _compare(self) -> None:
+        manifest = self._identity
         try:
             found = dict(json.loads(self._manifest.read_bytes()))
         except ValueError:
@@ -150,10 +178,13 @@ class PartsWriter:
                 break
             self._parts.append(part)
             self.done_rows = stop
-        self._remove(keep={self._manifest, *self._parts, *self._reject_files()})
+        self._remove(keep={self._manifest, *self._parts, *self._note_files()})
 
-    def _reject_files(self) -> list[Path]:
-        return [part.with_suffix(".rejects") for part in self._parts]
+    def _note_files(self) -> list[Path]:
+        return [part.with_suffix(".notes") for part in self._parts]
+
+    def _notes(self) -> Iterator[dict[str, Any]]:
+        return (json.loads(file.read_bytes()) for file in self._note_files())
 
     def _remove(self, keep: set[Path]) -> None:
         for file in set(self.folder.iterdir()) - keep:

@@ -175,6 +175,7 @@ class DelimitedTable(RecordTable):
         super().__init__(path)
         self.format = "tsv" if delimiter == "\t" else "csv"
         self.delimiter = delimiter
+        self.may_have_commas = delimiter != ","
         with open_text(path) as stream:
             _, names, reason = next(_rows(_Lines(stream), delimiter), (0, None, None))
         if names is None:
@@ -208,6 +209,7 @@ class SmilesTable(RecordTable):
     """
 
     format = "smi"
+    may_have_commas = True
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)

@@ -11,13 +11,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gad.data.atomic import AtomicFile
+from gad.data.atomic import AtomicFile, Uncommitted
 from gad.data.tables.base import TableError
 from gad.data.tables.encode import format_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from gad.data.tables.encode import Column
 
@@ -32,7 +31,7 @@ class Reject(NamedTuple):
     reason: str
 
 
-class TableWriter:
+class TableWriter(Uncommitted):
     """A table being written; nothing is seen at ``path`` until :meth:`commit`.
 
     Example:
@@ -74,17 +73,6 @@ class TableWriter:
             self._encoder.close()
         self._file.discard()
 
-    def __enter__(self) -> TableWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.discard()
-
 
 def open_writer(
     path: str | os.PathLike[str], names: Sequence[str], types: Mapping[str, Any] | None = None
@@ -103,32 +91,17 @@ def open_writer(
     return TableWriter(checked_output(path), names, types)
 
 
-class RejectsWriter:
+class RejectsWriter(TableWriter):
     """The rows that could not be used, for people to look through: ``row,smiles,reason``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        super().__init__(checked_output(path), Reject._fields)
         self.count = 0
-        self._table = open_writer(path, Reject._fields)
 
     def add(self, row: int, smiles: str, reason: str) -> None:
         """Append a row, numbered from 1."""
-        self._table.write({"row": [row], "smiles": [smiles], "reason": [reason]})
+        self.write({"row": [row], "smiles": [smiles], "reason": [reason]})
         self.count += 1
-
-    def commit(self) -> None:
-        """Finish: the file appears at its path."""
-        self._table.commit()
-
-    def __enter__(self) -> RejectsWriter:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._table.discard()
 
 
 def forget_rejects(path: Path) -> None:

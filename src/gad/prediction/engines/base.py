@@ -1,0 +1,237 @@
+"""What engines share: what is asked for, how a chunk of rows is scored, what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from gad.data.tables import Chunk, Table
+from gad.data.tables.base import digest
+from gad.data.tables.columns import Columns, choose_columns, numbers, said_commas
+from gad.data.tables.encode import Column
+from gad.data.tables.writers import Reject
+from gad.prediction.predictor import Prediction, Predictor
+from gad.reporter import Reporter
+from gad.settings.task import Task
+
+WARNING, REJECT = "warning", "reject_reason"
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is to be predicted; an engine says where that happens.
+
+    Attributes:
+        model: a model file.
+        data: a table of molecules.
+        output: where every input row goes, in input order: the input's own columns first, then
+            ``<target>_pred`` and what is asked for, then ``warning`` and ``reject_reason``. A name
+            that the input has already gets ``_gad`` behind it.
+        smiles: the column of the molecules; None to guess it.
+        uncertainty: add ``<target>_std``, where the model is an ensemble, and for a regression the
+            interval ``<target>_lower``, ``<target>_upper``.
+        embeddings: add what the head reads, ``embedding_0`` and so on.
+        resume: go on with an interrupted run; one that is finished stays as it is.
+    """
+
+    model: str | Path
+    data: str | Path
+    output: str | Path
+    smiles: str | None = None
+    uncertainty: bool = False
+    embeddings: bool = False
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """What became of the rows.
+
+    Attributes:
+        output: where they are.
+        rows, predicted, rejected: how many there are.
+        rejects: the file that lists the rejected ones; None without any.
+        unseen_elements: molecules with elements the model has no name for.
+        targets: what is predicted.
+        columns: the names of the added columns.
+    """
+
+    output: str
+    rows: int
+    predicted: int
+    rejected: int
+    rejects: str | None
+    unseen_elements: int
+    targets: list[str]
+    columns: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
+
+
+class Engine(Protocol):
+    """Predicts files."""
+
+    def predict(self, request: Request, reporter: Reporter) -> PredictionSummary:
+        """Do what is asked; the output appears whole or not at all."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Rows with everything that is added to them.
+
+    Attributes:
+        columns: all columns of the output.
+        rejects: the rows that cannot be used.
+        unseen: how many molecules have elements the model has no name for.
+    """
+
+    columns: dict[str, Column]
+    rejects: list[Reject]
+    unseen: int
+
+
+@dataclass(frozen=True)
+class Scorer:
+    """Scores chunks of rows. Small enough to travel; a process loads the model when it first does.
+
+    Attributes:
+        model, stamp: the model file, and the digest of its bytes.
+        columns: the parts that the table's columns play.
+        names: added column → the name under which it is written.
+        uncertainty, embeddings: as in :class:`Request`.
+    """
+
+    model: str
+    stamp: str
+    columns: Columns
+    names: Mapping[str, str]
+    uncertainty: bool
+    embeddings: bool
+
+    def __call__(self, chunk: Chunk) -> Scored:
+        """Score the rows of a chunk; what its reader rejected stays rejected."""
+        prediction = self._predict(chunk)
+        added = added_columns(prediction, self.predictor.model.task, self.uncertainty)
+        smiles = self.columns.smiles
+        texts = chunk.texts(smiles) if smiles is not None else [""] * len(chunk)
+        return Scored(
+            {**chunk.columns, **{self.names[name]: values for name, values in added.items()}},
+            [
+                Reject(chunk.start + row + 1, texts[row], why)
+                for row, why in sorted(prediction.rejects.items())
+            ],
+            len(prediction.warnings),
+        )
+
+    def identity(self) -> dict[str, str]:
+        """What the predictions depend on, besides the rows."""
+        return {
+            "model": self.stamp,
+            "settings": repr((self.columns.smiles, self.uncertainty, self.embeddings)),
+        }
+
+    @property
+    def predictor(self) -> Predictor:
+        """The model, loaded once by each process."""
+        return _loaded(self.model, self.stamp)
+
+    def _predict(self, chunk: Chunk) -> Prediction:
+        columns, smiles = self.columns, self.columns.smiles
+        features = np.zeros((len(chunk), len(columns.features)))
+        for place, name in enumerate(columns.features):
+            features[:, place], _ = numbers(
+                chunk.columns[name], name, comma=name in columns.decimal_commas
+            )
+        prediction = self.predictor.predict_detailed(
+            (chunk.blocks or []) if smiles is None else chunk.texts(smiles),
+            features=features,
+            blocks=smiles is None,
+            embeddings=self.embeddings,
+        )
+        prediction.reject(chunk.rejects)
+        return prediction
+
+
+def scorer_for(
+    request: Request, table: Table, reporter: Reporter, extra: Iterable[str] = ()
+) -> Scorer:
+    """Find the columns of a table and the names of what is added; say what was guessed or renamed.
+
+    Args:
+        request: what is asked for.
+        table: the input, or its first part.
+        reporter: hears what was guessed.
+        extra: names of columns that the engine adds itself.
+    """
+    path = Path(request.model)
+    stamp = digest(path) if path.is_file() else ""  # loading it says what is wrong
+    predictor = _loaded(str(request.model), stamp)
+    task = predictor.model.task
+    columns, messages = choose_columns(
+        table, smiles=request.smiles, features=predictor.model.features, need_targets=False
+    )
+    messages += said_commas(sorted(columns.decimal_commas))
+    if request.uncertainty and len(predictor.model.members) == 1:
+        messages.append("a single model has no spread: there is no column of it (_std)")
+    none = predictor.predict_detailed([], embeddings=request.embeddings)
+    usual = [*added_columns(none, task, request.uncertainty), *extra]
+    names = free_names(usual, table.names)
+    messages += [
+        f"{table.path} has a column {name!r} already: the new one is called {free!r}"
+        for name, free in names.items()
+        if free != name
+    ]
+    for text in messages:
+        reporter.message(text)
+    return Scorer(
+        str(request.model), stamp, columns, names, request.uncertainty, request.embeddings
+    )
+
+
+def free_names(wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
+    """Names for new columns: as wanted, or with ``_gad`` behind where that one is taken.
+
+    >>> free_names(["y_pred", "warning"], ["smiles", "warning"])
+    {'y_pred': 'y_pred', 'warning': 'warning_gad'}
+    """
+    wanted, used = list(wanted), set(taken)
+    names = {}
+    for name in wanted:
+        free = name
+        while free in used or (free != name and free in wanted):
+            free += "_gad"
+        names[name] = free
+        used.add(free)
+    return names
+
+
+def added_columns(prediction: Prediction, task: Task, uncertainty: bool) -> dict[str, Column]:
+    """Everything that is added to the rows, by its usual name."""
+    columns: dict[str, Column] = {}
+    for place, target in enumerate(task.names):
+        tables = {"pred": prediction.values}
+        if uncertainty and prediction.std is not None:
+            tables["std"] = prediction.std
+        if uncertainty and task.is_regression:
+            tables |= {"lower": prediction.lower, "upper": prediction.upper}
+        for what, table in tables.items():
+            columns[f"{target}_{what}"] = table[:, place].astype(np.float32)
+    if prediction.embeddings is not None:
+        for place, column in enumerate(prediction.embeddings.T):
+            columns[f"embedding_{place}"] = column.astype(np.float32)
+    for name, said in ((WARNING, prediction.warnings), (REJECT, prediction.rejects)):
+        columns[name] = [said.get(row, "") for row in range(len(prediction.values))]
+    return columns
+
+
+@lru_cache(maxsize=2)
+def _loaded(model: str, stamp: str) -> Predictor:
+    del stamp  # another file under the same name is another model
+    return Predictor.load(model)
