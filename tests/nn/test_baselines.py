@@ -202,11 +202,61 @@ def test_cycles_tell_apart_what_neighbours_cannot():
     assert not torch.allclose(triangles, hexagon, atol=1e-3)
 
 
+def test_himp_is_its_equations():
+    """Toluene: a ring, and a bond that shares atom 0 with it."""
+    of = graph(7, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 0), (0, 6)])
+    torch.manual_seed(0)
+    (net,) = baseline_blocks("himp", 8, layers=1, batch_norm=False)
+    net = net.double()
+    x = torch.from_numpy(of.signal(8))
+    rings, bonds = list(range(6)), [0, 6]
+    h = net.atoms[0](x, of.operators())
+    z = net.kind.weight[:2]  # a bond, a ring
+    z = z + net.up[0](torch.stack([h[bonds].mean(0), h[rings].mean(0)])).relu()
+    z = z + net.clusters[0](z + z.flip(0)).relu()
+    seen = torch.stack([z.mean(0), *z[[1] * 5], z[0]])
+    torch.testing.assert_close(net(x, of.operators()), h + net.down[0](seen).relu())
+
+
+@pytest.mark.parametrize("edges", [0, 3])
+def test_smp_is_its_equations(edges):
+    """Against contexts as dense [N, N, C], node by node."""
+    of = molecule(9)
+    torch.manual_seed(0)
+    (net,) = baseline_blocks("smp", 8, layers=2, edge_channels=edges, batch_norm=False)
+    net = net.double()
+    x = torch.from_numpy(of.signal(8))
+    e = torch.randn(of.edge_index.shape[1], edges, dtype=torch.float64)
+    U = torch.diag_embed(net.begin(x).t()).permute(1, 2, 0)
+    for layer in net.layers:
+        V = layer.row(U) + layer.all_rows(U.mean(1))[:, None]
+        S = torch.zeros_like(U)
+        for (j, i), bond in zip(of.edge_index.t().tolist(), e, strict=True):
+            S[i] = S[i] + V[j] * (1 + layer.edge(bond) if edges else 1)
+        own, total = layer.own(U), layer.sum(S)
+        U = U + (own[..., :2] + total[..., :2] + own[..., 2:] * total[..., 2:]).relu()
+    itself = torch.stack([U[i, i] for i in range(9)])
+    seen = torch.cat([net.each(U).relu().mean(1), itself], dim=1)
+    found = net(x, of.operators(), e if edges else None)
+    torch.testing.assert_close(found, x + net.end(seen).relu())
+
+
+@pytest.mark.parametrize("network", ["himp", "smp"])
+def test_rings_and_contexts_tell_apart_what_neighbours_cannot(network):
+    torch.manual_seed(0)
+    net = GAD(8, blocks=baseline_blocks(network, 8)).eval()
+    pair = (disjoint(ring(3), ring(3)), ring(6))
+    x = torch.ones(6, 8)
+    triangles, hexagon = (net(x, build_operators(of.edge_index, 6)) for of in pair)
+    # HIMP sees rings, but not how long they are: there are two of them, or one.
+    assert torch.allclose(triangles, hexagon, atol=1e-6) == (network == "himp")
+
+
 def test_edges_in_another_order_bring_their_features_along():
     one = graph(4, [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
     order = torch.tensor([9, 3, 5, 0, 7, 1, 8, 2, 6, 4])
     x, e = torch.randn(4, 8), torch.randn(10, 3)
-    for network in ("gin", "gat", "gatedgcn", "gsn"):
+    for network in ("gin", "gat", "gatedgcn", "gsn", "himp", "smp"):
         (block,) = baseline_blocks(network, 8, layers=1, edge_channels=3)
         given = block(x, build_operators(one.edge_index, 4), e)
         other = block(x, build_operators(one.edge_index[:, order], 4), e[order])

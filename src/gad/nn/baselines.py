@@ -2,7 +2,9 @@
 
 GCN, GIN, GraphSAGE, GAT, MoNet and GatedGCN are PyTorch Geometric's layers with the settings of the
 ZINC benchmark (Dwivedi et al., "Benchmarking Graph Neural Networks"): batch norm, ReLU and residual
-around every layer. GSN (Bouritsas et al.) sends messages that know which cycles a bond lies on.
+around every layer. GSN (Bouritsas et al.) sends messages that know which cycles a bond lies on,
+HIMP (:mod:`gad.nn.himp`) sends them along rings as well, and in SMP (:mod:`gad.nn.smp`) every atom
+keeps account of every other.
 
 A block of them is called like a block of GAD, so encoder, readout, head, training and model files
 are the same code::
@@ -19,10 +21,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from gad.nn.himp import HIMP
 from gad.nn.norm import BatchNorm
+from gad.nn.smp import SMP
 from gad.operators import GraphOperators
 
-NETWORKS = ("gcn", "gin", "sage", "gat", "monet", "gatedgcn", "gsn")
+NETWORKS = ("gcn", "gin", "sage", "gat", "monet", "gatedgcn", "gsn", "himp", "smp")
 # Their messages have no place for what is known of an edge.
 WITHOUT_EDGES = ("gcn", "sage", "monet")
 
@@ -159,12 +163,12 @@ def baseline_blocks(
     edge_channels: int = 0,
     heads: int = 8,
     **options: Any,
-) -> list[BaselineBlock]:
-    """L blocks of a baseline, for :class:`gad.nn.GAD`.
+) -> list[nn.Module]:
+    """L blocks of a baseline, for :class:`gad.nn.GAD`; HIMP and SMP are one block of L layers.
 
     Args:
         network: "gcn", "gin" (with edges: GINE), "sage" (max pooling, unit length), "gat",
-            "monet", "gatedgcn" or "gsn".
+            "monet", "gatedgcn", "gsn", "himp" or "smp".
         channels: C; a multiple of ``heads`` for GAT.
         layers: L.
         edge_channels: channels of the edge features, 0 for none. GCN, GraphSAGE and MoNet have no
@@ -187,5 +191,9 @@ def baseline_blocks(
         raise ValueError("gsn needs features of edges: counts of cycles")
     if network == "gat" and channels % heads:
         raise ValueError(f"{channels} channels cannot be cut into {heads} equal heads")
-    make = _layers(channels, edge_channels, heads)[network]
-    return [BaselineBlock(make(), channels, **options) for _ in range(layers)]
+    inner = {key: options[key] for key in ("batch_norm", "dropout") if key in options}
+    if network == "smp":
+        return [SMP(channels, layers, edge_channels, **inner)]
+    make = _layers(channels, edge_channels, heads)["gin" if network == "himp" else network]
+    blocks = [BaselineBlock(make(), channels, **options) for _ in range(layers)]
+    return [HIMP(blocks, channels, **inner)] if network == "himp" else [*blocks]

@@ -84,12 +84,35 @@ def count_cycles(
         raise ValueError(f"the shortest cycle has length 3, so longest = {longest} is too small")
     edges = check_edges(edge_index, num_nodes)
     graph, num_graphs = check_batch(batch, edges, num_nodes)
-    search = _Search.of(edges, num_nodes, longest)
     of_nodes = torch.zeros(num_nodes, longest - 2, dtype=torch.int64)
     of_bonds = torch.zeros(edges.source.numel(), longest - 2, dtype=torch.int64)
+    for nodes, bonds in find_cycles(edges, graph, num_graphs, longest, limit):
+        _count(of_nodes[:, len(nodes) - 3], nodes)
+        _count(of_bonds[:, len(nodes) - 3], bonds)
+    of_edges = of_bonds.new_zeros(edge_index.shape[1], longest - 2)
+    of_edges[edges.position] = of_bonds + of_bonds[edges.reverse]
+    return of_nodes.to(edge_index.device), of_edges.to(edge_index.device)
+
+
+def find_cycles(
+    edges: Edges, graph: Tensor, num_graphs: int, longest: int, limit: int = LIMIT
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """The simple cycles up to a length, each once, in portions of one length ℓ.
+
+    Args:
+        edges: of all graphs; weights and positions do not matter.
+        graph: the graph of each node [N].
+        num_graphs: B.
+        longest: the length of the longest cycles.
+        limit: as in :func:`count_cycles`.
+
+    Yields:
+        Nodes [ℓ, …] and bonds [ℓ, …]; a bond is known by the lower number of its two edges.
+    """
+    search = _Search.of(edges, graph.numel(), longest)
     spent = torch.zeros(num_graphs, dtype=torch.int64)
     of_start = graph[search.node]
-    allowed = (_PER_NODE * torch.bincount(graph)).clamp_min(limit)
+    allowed = (_PER_NODE * torch.bincount(graph, minlength=num_graphs)).clamp_min(limit)
     blocks = list(torch.split(search.degree.nonzero().flatten(), _STARTS))
     while blocks:
         block = blocks.pop()
@@ -104,12 +127,8 @@ def count_cycles(
             blocks += block.chunk(2)
             continue
         spent = budget.spent
-        for column, nodes, bonds in cycles:
-            _count(of_nodes[:, column], search.node[nodes])
-            _count(of_bonds[:, column], bonds)
-    of_edges = of_bonds.new_zeros(edge_index.shape[1], longest - 2)
-    of_edges[edges.position] = of_bonds + of_bonds[edges.reverse]
-    return of_nodes.to(edge_index.device), of_edges.to(edge_index.device)
+        for nodes, bonds in cycles:
+            yield search.node[nodes], bonds
 
 
 def _count(counts: Tensor, index: Tensor) -> None:
@@ -165,14 +184,14 @@ class _Search:
 
     def cycles(
         self, start: Tensor, longest: int, budget: _Budget
-    ) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Cycles whose first node is in ``start``: (ℓ − 3, nodes [ℓ, …], bonds [ℓ, …])."""
+    ) -> Iterator[tuple[Tensor, Tensor]]:
+        """Cycles whose first node is in ``start``, by length: nodes [ℓ, …], bonds [ℓ, …]."""
         paths = self.grow(_Paths(start[None], start[None][:0], start), budget)
         for length in range(3, longest + 1):
             half = paths
             if length % 2:
                 paths = self.grow(paths, budget)
-            yield length - 3, *self.join(paths, half, budget)
+            yield self.join(paths, half, budget)
 
     def grow(self, paths: _Paths, budget: _Budget) -> _Paths:
         """All paths by another edge, to nodes after the first that are not on them yet."""

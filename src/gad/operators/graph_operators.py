@@ -196,6 +196,8 @@ class GraphOperators:
         result._cache["neighbours"] = replace(
             layout, order=None, rank=None, edges=numbers, given=None, arranged=True
         )
+        if self.origin is not None:
+            result._cache["origin"] = (*self.origin[:2], layout.rank)
         return result
 
     @property
@@ -354,7 +356,19 @@ class GraphOperators:
             for f in fields(self)
             if isinstance(value := getattr(self, f.name), Tensor)
         }
-        return replace(self, **changed)
+        result = replace(self, **changed)
+        result._cache["origin"] = self.origin
+        return result
+
+    @property
+    def origin(self) -> tuple[GraphOperators, Tensor, Tensor | None] | None:
+        """What these were picked from: all graphs, their numbers [b], new numbers of nodes [N].
+
+        What depends on graphs alone and takes long is worked out for all of them at once.
+        """
+        return cast(
+            "tuple[GraphOperators, Tensor, Tensor | None] | None", self._cache.get("origin")
+        )
 
     @staticmethod
     def concatenate(parts: Sequence[GraphOperators]) -> GraphOperators:

@@ -91,6 +91,7 @@ def pick(operators: GraphOperators, graphs: Tensor) -> tuple[GraphOperators, Ten
         residual=None if operators.residual is None else operators.residual[graphs],
     )
     chosen.once("graph_sizes", lambda: count[0])
+    chosen.once("origin", lambda: (operators, graphs, None))
     return chosen, nodes.places, edges.places
 
 

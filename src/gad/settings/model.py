@@ -19,7 +19,7 @@ from gad.nn import (
     SpectralDiffusion,
     widest,
 )
-from gad.nn.baselines import BaselineBlock, baseline_blocks
+from gad.nn.baselines import baseline_blocks
 from gad.nn.diffusion import spread_times
 from gad.operators.cycles import cycle_lengths
 from gad.settings.recipe import HEADS, NO_BONDS, Recipe
@@ -102,7 +102,7 @@ def _diffusion(recipe: Recipe) -> Callable[[int], Diffusion] | None:
     return lambda width: kind(width, times=spread_times(width, recipe.longest_time))
 
 
-def _baseline(recipe: Recipe, width: int, edges: int) -> list[BaselineBlock]:
+def _baseline(recipe: Recipe, width: int, edges: int) -> list[nn.Module]:
     return baseline_blocks(
         recipe.network,
         width,
