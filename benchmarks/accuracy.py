@@ -182,7 +182,7 @@ def write_csv(path: Path, columns: dict[str, Any], rows: Any) -> None:
 
 def by_ridge(run: Run, folder: Path) -> dict[str, list[float]]:
     """A ridge on RDKit's descriptors, its strength chosen by leave-one-out error."""
-    from gad.training.baselines import ridge_baseline
+    from gad.training.baselines import DescriptorModel
 
     del folder
     smiles, values = SETS[run.set].read()
@@ -190,9 +190,8 @@ def by_ridge(run: Run, folder: Path) -> dict[str, list[float]]:
         part: [smiles[row] for row in rows] for part, rows in Split.load(run.split_file).parts()
     }
     train = values[Split.load(run.split_file).train]
-    others = ("val", "test")
-    found = ridge_baseline(texts["train"], train, [texts[p] for p in others], "regression")
-    return {part: p[:, 0].tolist() for part, p in zip(others, found, strict=True)}
+    model = DescriptorModel("regression").fit(texts["train"], train)
+    return {part: model.predict(texts[part])[:, 0].tolist() for part in ("val", "test")}
 
 
 METHODS: dict[str, Callable[[Run, Path], dict[str, list[float]]]] = {

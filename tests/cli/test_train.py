@@ -40,7 +40,7 @@ def test_a_known_set_by_name(esol_run):
 def test_what_is_printed(table, tmp_path):
     """The headline with the baselines, the paths, and how it went on stderr."""
     called = done("train", table, *TINY[:-1], "--out", tmp_path / "run")
-    assert called.out.startswith("On 10 test molecules the mean absolute error is ")
+    assert called.out.startswith("On 10 test molecules (random split) the mean absolute error ")
     assert "ridge" in called.out
     for name in ("model.gad", "report.html", "summary.json"):
         assert str(tmp_path / "run" / name) in called.out

@@ -12,9 +12,18 @@ from hypothesis import strategies as st
 from scipy.stats import spearmanr
 from sklearn import metrics as sk
 
-from gad.prediction.metrics import HIGHER_IS_BETTER, MAIN_METRIC, METRICS, roc_curve, score
+from gad.prediction.metrics import (
+    HIGHER_IS_BETTER,
+    MAIN_METRIC,
+    METRICS,
+    REGISTRY,
+    find_metric,
+    score,
+)
 
 NAN = math.nan
+REGRESSION = [0.7333333333, 0.8752323954, -0.0682768459, 0.7668028043]
+CLASSIFICATION = [0.9104938272, 0.7746387628, 0.8412698413, 0.4097966186, 0.1254046883]
 
 
 def one(task, y, p, weights=None):
@@ -71,13 +80,30 @@ def test_classification_agrees_with_scikit_learn(classification, weighted):
     assert found["brier"] == pytest.approx(np.average((p - y) ** 2, weights=w))
 
 
-def test_the_curve_agrees_with_scikit_learn_and_its_area_with_the_score(classification):
+def test_the_numbers_are_those_of_the_first_version():
+    """Reference numbers: worked out before scikit-learn's functions took over."""
+    rng = np.random.default_rng(5)
+    y, w = rng.normal(size=40).round(1), rng.integers(0, 4, 40)
+    p = (y + rng.normal(size=40)).round(1)
+    found = one("regression", y, p, w)
+    assert [found[m] for m in ("mae", "rmse", "r2", "spearman")] == pytest.approx(REGRESSION)
+    found = one("classification", (y > 0).astype(float), 1 / (1 + np.exp(-p)), w)
+    names = ("roc_auc", "average_precision", "accuracy", "log_loss", "brier")
+    assert [found[m] for m in names] == pytest.approx(CLASSIFICATION)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_decisions_agree_with_counts_by_hand(classification, weighted):
     y, p = classification
-    false, true = roc_curve(y, p)
-    expected = sk.roc_curve(y, p, drop_intermediate=False)
-    np.testing.assert_allclose(false, expected[0])
-    np.testing.assert_allclose(true, expected[1])
-    assert sk.auc(false, true) == pytest.approx(one("classification", y, p)["roc_auc"])
+    w = np.random.default_rng(3).random(len(y)) * 3 if weighted else np.ones(len(y))
+    found = one("classification", y, p, w)
+    said = p >= 0.5
+    tp, fp = (w[said & (y == label)].sum() for label in (1, 0))
+    fn, tn = (w[~said & (y == label)].sum() for label in (1, 0))
+    assert found["f1"] == pytest.approx(2 * tp / (2 * tp + fp + fn))
+    assert found["balanced_accuracy"] == pytest.approx((tp / (tp + fn) + tn / (tn + fp)) / 2)
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    assert found["mcc"] == pytest.approx((tp * tn - fp * fn) / math.sqrt(product))
 
 
 # ------------------------------------------------------------------ missing, weighted, rejected
@@ -127,7 +153,8 @@ def test_a_single_class_has_no_area_and_no_exception(label):
     assert found["roc_auc"] is None
     assert found["average_precision"] is None
     assert found["brier"] is not None
-    assert [len(rate) for rate in roc_curve([label] * 3, [0.2, 0.6, 0.7])] == [0, 0]
+    assert found["mcc"] is None
+    assert found["balanced_accuracy"] is None
 
 
 def test_constant_labels_have_no_r2_and_constant_predictions_no_rank_correlation():
@@ -177,3 +204,68 @@ def test_mistakes_are_named():
 def test_every_main_metric_is_a_metric():
     assert all(MAIN_METRIC[task] in METRICS[task] for task in METRICS)
     assert {m for names in METRICS.values() for m in names} > HIGHER_IS_BETTER
+
+
+# ------------------------------------------------------------------ the registry
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("MAE", "mae"), ("R²", "r2"), ("r2", "r2"), ("PR-AUC", "average_precision"),
+        ("roc_auc", "roc_auc"), ("Balanced accuracy", "balanced_accuracy"),
+        ("Log Loss", "log_loss"),
+        ("f1", "f1"), ("MCC", "mcc"), ("spearman", "spearman"), ("rmse", "rmse"),
+    ],
+)  # fmt: skip
+def test_a_metric_is_found_by_what_people_call_it(text, name):
+    assert find_metric(text) is REGISTRY[name]
+
+
+def test_an_unknown_metric_is_refused_with_the_choice():
+    with pytest.raises(ValueError, match="unknown metric 'error': choose from mae, rmse"):
+        find_metric("error")
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_better_predictions_are_better_by_every_metric(name, regression, classification):
+    metric = REGISTRY[name]
+    y, p = regression if "regression" in metric.kinds else classification
+    good, poor = metric(y, (9 * y + p) / 10), metric(y, p)
+    assert (good > poor) is metric.higher_is_better
+
+
+# ------------------------------------------------------------------ the bootstrap
+
+
+def test_the_interval_is_that_of_the_normal_law_for_a_mean():
+    errors = np.random.default_rng(0).exponential(size=2000)
+    low, high = REGISTRY["mae"].interval(np.zeros(2000), errors)
+    half = 1.96 * errors.std() / math.sqrt(2000)
+    assert (low + high) / 2 == pytest.approx(errors.mean(), abs=0.2 * half)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.15)
+
+
+def test_the_interval_is_seeded_and_holds_the_value(classification):
+    y, p = classification
+    metric = REGISTRY["roc_auc"]
+    low, high = metric.interval(y, p, resamples=100)
+    assert (low, high) == metric.interval(y, p, resamples=100)
+    assert (low, high) != metric.interval(y, p, resamples=100, seed=1)
+    assert low < metric(y, p) < high
+
+
+def test_rows_without_label_or_weight_do_not_narrow_it(regression):
+    y, p = regression[0][:60], regression[1][:60]
+    metric = REGISTRY["mae"]
+    alone = metric.interval(y, p)
+    gaps = [NAN] * 60
+    many = metric.interval([*y, *gaps], [*p, *gaps])
+    light = metric.interval([*y, *y], [*p, *(p + 9)], [1] * 60 + [0] * 60)
+    for other in (many, light):
+        assert other[1] - other[0] == pytest.approx(alone[1] - alone[0], rel=0.35)
+
+
+def test_without_labels_there_is_no_interval():
+    assert REGISTRY["mae"].interval([], []) is None
+    assert REGISTRY["roc_auc"].interval([1, 1, NAN], [0.1, 0.2, 0.3]) is None

@@ -12,10 +12,10 @@ from gad.chem import DESCRIPTOR_NAMES
 from gad.data.known import load_esol
 from gad.training import baselines
 from gad.training.baselines import (
+    DescriptorModel,
     descriptor_table,
     fit_baselines,
     mean_baseline,
-    ridge_baseline,
 )
 
 NAN = math.nan
@@ -90,12 +90,12 @@ def test_each_target_uses_the_rows_where_it_has_a_label(solubility):
     y = targets["train"][:, 0]
     gaps = np.arange(len(y)) % 3 == 0
     table = np.stack([np.where(gaps, NAN, y), y, np.full(len(y), NAN)], axis=1)
-    [predicted] = ridge_baseline(smiles["train"], table, [smiles["test"]], "regression")
+    predicted = DescriptorModel("regression").fit(smiles["train"], table).predict(smiles["test"])
     kept = [s for s, gap in zip(smiles["train"], gaps, strict=True) if not gap]
     # Standardisation sees all training molecules, so the fit on fewer rows differs a little.
-    [alone] = ridge_baseline(kept, y[~gaps], [smiles["test"]], "regression")
+    alone = DescriptorModel("regression").fit(kept, y[~gaps]).predict(smiles["test"])
     assert np.corrcoef(predicted[:, 0], alone[:, 0])[0, 1] > 0.999
-    [whole] = ridge_baseline(smiles["train"], y, [smiles["test"]], "regression")
+    whole = DescriptorModel("regression").fit(smiles["train"], y).predict(smiles["test"])
     np.testing.assert_array_equal(predicted[:, 1], whole[:, 0])
     assert np.isnan(predicted[:, 2]).all()
 
@@ -120,12 +120,12 @@ def test_a_row_of_weight_zero_does_not_teach(solubility):
 def test_units_and_offsets_of_the_labels_do_not_matter(solubility):
     smiles, targets = solubility
     first, second = (
-        ridge_baseline(
-            smiles["train"], 300 + scale * targets["train"], [smiles["test"]], "regression"
-        )
+        DescriptorModel("regression")
+        .fit(smiles["train"], 300 + scale * targets["train"])
+        .predict(smiles["test"])
         for scale in (1, 1e-3)
     )
-    np.testing.assert_allclose((second[0] - 300) * 1e3, first[0] - 300, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose((second - 300) * 1e3, first - 300, rtol=1e-4, atol=1e-3)
 
 
 # ------------------------------------------------------------------ classification
@@ -145,13 +145,13 @@ def test_logistic_regression_ranks_and_is_calibrated(solubility):
 @pytest.mark.parametrize("labels", [[1, 1, 1, NAN], [0, 0, 0, 0], [0, 0, 1, NAN], [1, 0, NAN, NAN]])
 def test_few_labels_or_one_class_do_not_stop_it(labels):
     train = ["C", "CC", "CCC", "CCCC"]
-    [predicted] = ridge_baseline(train, labels, [["CO", "N"]], "classification")
+    predicted = DescriptorModel("classification").fit(train, labels).predict(["CO", "N"])
     assert ((predicted >= 0) & (predicted <= 1)).all()
 
 
 @pytest.mark.parametrize("labels", [[1.0, NAN, NAN], [1.0, 3.0, NAN], [2.0, 2.0, 2.0]])
 def test_too_few_labels_for_a_ridge_give_the_mean(labels):
-    [predicted] = ridge_baseline(["C", "CC", "CCC"], labels, [["CO"]], "regression")
+    predicted = DescriptorModel("regression").fit(["C", "CC", "CCC"], labels).predict(["CO"])
     assert predicted.tolist() == [mean_baseline(labels).tolist()]
 
 
@@ -160,12 +160,9 @@ def test_too_few_labels_for_a_ridge_give_the_mean(labels):
 
 def test_a_molecule_that_cannot_be_read_is_predicted_as_an_average_one(solubility):
     smiles, targets = solubility
-    [predicted] = ridge_baseline(
-        [*smiles["train"], "nonsense"],
-        np.vstack([targets["train"], [[NAN]]]),
-        [["nonsense", "C[Po]", "[Na+].[Cl-]", "C" * 300]],
-        "regression",
-    )
+    labels = np.vstack([targets["train"], [[NAN]]])
+    model = DescriptorModel("regression").fit([*smiles["train"], "nonsense"], labels)
+    predicted = model.predict(["nonsense", "C[Po]", "[Na+].[Cl-]", "C" * 300])
     assert np.isfinite(predicted).all()
     assert predicted[0, 0] == pytest.approx(targets["train"].mean(), abs=0.2)
 
@@ -182,7 +179,7 @@ def test_empty_parts_are_fine():
 
 def test_an_unknown_task_is_refused():
     with pytest.raises(ValueError, match="not 'ranking'"):
-        ridge_baseline(["C"], [[1.0]], [], "ranking")
+        DescriptorModel("ranking")
 
 
 # ------------------------------------------------------------------ descriptors, once

@@ -18,6 +18,7 @@ def info(model: Model) -> Outcome:
 
     from gad.prediction.model_file import load_model, read_card
     from gad.report.report import terminal_summary
+    from gad.report.summary import RunSummary
 
     load_model(model)  # refuses a file whose card and weights do not fit
     card = read_card(model)
@@ -26,11 +27,11 @@ def info(model: Model) -> Outcome:
         f"{name} ({unit})" if unit else name
         for name, unit in zip(task["names"], task["units"], strict=True)
     ]
-    summary = {**notes, "task": task["kind"], "targets": task["names"], "units": task["units"]}
+    about = {"task": task["kind"], "targets": task["names"], "units": task["units"]}
     shown = Group(
         Text(f"{model}: {task['kind']} of {', '.join(named)}", style="bold"),
         "",
-        terminal_summary(summary),
+        terminal_summary(RunSummary.from_dict({**notes, **about})),
         "",
         facts(_facts(card, notes)),
     )
@@ -59,7 +60,7 @@ def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _rows(rows: Mapping[str, int]) -> str:
-    from gad.report.verdict import PARTS
+    from gad.report.summary import PARTS
 
     parts = [f"{rows[part]:,} {name}" for part, name in PARTS.items() if part in rows]
     return f"{rows['used']:,} of {rows['read']:,} used: {', '.join(reversed(parts))}"

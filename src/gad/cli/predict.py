@@ -140,7 +140,7 @@ def _scores(metrics: dict[str, Any]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
-    from gad.report.verdict import METRIC_NAMES
+    from gad.prediction.metrics import METRIC_NAMES
 
     names = list(next(iter(metrics.values()))["mean"])
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

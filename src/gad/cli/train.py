@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -110,15 +111,14 @@ def train(
             logger=logger,
             reporter=reporter,
         )
-    if not done.summary:  # one of several processes, and not the one that writes and speaks
+    if not done.summary.targets:  # one of several processes, not the one that writes and speaks
         return Outcome({}, "")
-    summary: dict[str, Any] = {**done.summary, "paths": _paths(done.directory)}
-    rejected = summary["rows"]["rejected"]
+    summary = replace(done.summary, paths=_paths(done.directory))
     kept = {key: value for key, value in summary.items() if key not in _LONG}
     return Outcome(
         {**kept, "messages": reporter.messages},
         terminal_summary(summary),
-        STRICT_CODE if strict and rejected else 0,
+        STRICT_CODE if strict and summary.rows.rejected else 0,
     )
 
 

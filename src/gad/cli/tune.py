@@ -114,7 +114,7 @@ def _shown(found: TuningRun) -> RenderableType:
     """The best trials, best first, and where the recipe is."""
     from rich.console import Group
 
-    from gad.report.verdict import METRIC_NAMES
+    from gad.prediction.metrics import METRIC_NAMES
 
     there = sorted(
         (row for row in found.trials if row.error is not None),

@@ -132,28 +132,27 @@ class Sheet(Reporter):
     def finish(self, trained: Any) -> None:
         """The run is over: its errors by the weights of the best epoch, and its model."""
         summary = trained.summary
-        curve = summary["curve"]
+        (curve,) = summary.curves
         for key, of in (("train_loss", "train_loss"), ("val_mae", "val_loss")):
             self.curve[key] = [rounded(row[of] * self.scale) for row in curve]
         self.curve["lr"] = [rounded(row["lr"]) for row in curve]
         self._origin()
         # An average of weights is not trained itself, so it is no use to ask what requires_grad.
         member = trained.model.model.members[0]
-        metrics = {
-            part: summary["metrics"][part]["mean"]["mae"] for part in ("train", "val", "test")
-        }
+        parts = ("train", "val", "test")
+        metrics = {part: summary.metrics[part]["mean"]["mae"] for part in parts}
         self.record.update(
             status=FINISHED,
             parameters=sum(weights.numel() for weights in member.parameters()),
             width=member.channels,
             epochs=len(curve),
-            best_epoch=summary["best_epoch"] + 1,
+            best_epoch=summary.best_epochs[0] + 1,
             minutes=rounded(curve[-1]["seconds"] / 60),
             **{f"{part}_mae": rounded(mae, 7) for part, mae in metrics.items()},
             model_file=keep_model(trained.directory / "model.gad", self.place.results, self.run),
         )
-        if summary["commit"] != self.record.get("commit"):
-            self.record["commit_at_end"] = summary["commit"]
+        if summary.commit != self.record.get("commit"):
+            self.record["commit_at_end"] = summary.commit
         self._curve()
         self._write()
 

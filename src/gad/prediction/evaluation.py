@@ -13,7 +13,7 @@ from gad.data import known
 from gad.data.known.graphset import GraphSet
 from gad.data.rows import Rows, Source, read_rows, rows_of_known
 from gad.data.store.graphs import pack_graphs
-from gad.prediction.metrics import score
+from gad.prediction.metrics import Scores, score
 from gad.prediction.predictor import Predictor
 from gad.reporter import Reporter
 from gad.settings.model import preparation_of
@@ -35,7 +35,7 @@ class Evaluation:
     rows: int
     rejected: int
     targets: list[str]
-    metrics: dict[str, dict[str, Any]]
+    metrics: dict[str, Scores]
     coverage: float | None = None
 
     def to_dict(self) -> dict[str, Any]:

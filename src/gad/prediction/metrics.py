@@ -1,39 +1,119 @@
 """How good predictions are, target by target.
 
-Every number is a sum over labels divided by a sum over labels, so neither the size of a batch nor a
-missing label (NaN) changes it. A row may carry a weight; 2 is the same as listing the row twice.
+A metric is a function of truth, prediction and weight, with the tasks it is for and the direction
+in which it improves; :data:`REGISTRY` has all of them. Missing labels (NaN) are left out, and a
+weight of 2 is the same as listing the row twice, so batches and gaps change nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array: TypeAlias = NDArray[np.float64]
-Task: TypeAlias = Literal["regression", "classification"]
-Scores: TypeAlias = dict[str, Any]
+Measure: TypeAlias = Callable[[Array, Array, Array], float]
 
-METRICS: dict[str, tuple[str, ...]] = {
-    "regression": ("mae", "rmse", "r2", "spearman"),
-    "classification": ("roc_auc", "average_precision", "accuracy", "log_loss", "brier"),
-}
-MAIN_METRIC = {"regression": "mae", "classification": "roc_auc"}
-HIGHER_IS_BETTER = frozenset({"r2", "spearman", "roc_auc", "average_precision", "accuracy"})
-
+TASKS = ("regression", "classification")
 # A sigmoid in float32 comes no closer to 1 than this, so no logarithm is taken closer to 0.
 _CLOSEST = float(np.finfo(np.float32).eps)
+
+
+class Scores(TypedDict):
+    """What :func:`score` finds, as JSON can hold it: metric → value, None where there is none."""
+
+    targets: dict[str, dict[str, float | None]]
+    mean: dict[str, float | None]
+    rows: float
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One way to compare predictions with labels.
+
+    Attributes:
+        name: the key in every JSON.
+        title: the heading in tables.
+        kinds: the tasks it is for.
+        measure: of truth, prediction and weight, [n] each, complete.
+        higher_is_better: the direction in which it improves.
+        needs_spread: whether it only exists where the labels differ.
+        has_unit: whether it is in the target's unit; such values have no mean over targets.
+
+    Example:
+        >>> REGISTRY["mae"]([1.0, 2.0, np.nan], [1.5, 2.0, 9.0])
+        0.25
+        >>> print(REGISTRY["roc_auc"]([1, 1], [0.3, 0.9]))
+        None
+    """
+
+    name: str
+    title: str
+    kinds: frozenset[str]
+    measure: Measure
+    higher_is_better: bool = False
+    needs_spread: bool = False
+    has_unit: bool = False
+
+    def __call__(
+        self, truth: ArrayLike, prediction: ArrayLike, weight: ArrayLike | None = None
+    ) -> float | None:
+        """The value for one target [n]; None where it is not defined."""
+        y, p = (np.asarray(values, dtype=np.float64) for values in (truth, prediction))
+        w = _weights(weight, len(y))
+        used = np.isfinite(y) & np.isfinite(p) & (w > 0)
+        y, p, w = y[used], p[used], w[used]
+        if not len(y) or (self.needs_spread and y.min() == y.max()):
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self.measure(y, p, w)
+        return float(value) if math.isfinite(value) else None
+
+    def interval(
+        self,
+        truth: ArrayLike,
+        prediction: ArrayLike,
+        weight: ArrayLike | None = None,
+        *,
+        level: float = 0.95,
+        resamples: int = 500,
+        seed: int = 0,
+    ) -> tuple[float, float] | None:
+        """Where the value would lie on other rows of the same kind: the bootstrap's percentiles.
+
+        Rows are drawn with replacement, so what counts is how often each was drawn: a weight.
+
+        Example:
+            >>> low, high = REGISTRY["mae"].interval(np.zeros(100), np.arange(100) / 50)
+            >>> 0.8 < low < 0.99 < high < 1.2
+            True
+        """
+        if self(truth, prediction, weight) is None:
+            return None
+        rows = len(np.asarray(truth))
+        rng, w = np.random.default_rng(seed), _weights(weight, rows)
+        draws = (
+            np.bincount(rng.integers(rows, size=rows), minlength=rows) for _ in range(resamples)
+        )
+        known = [v for n in draws if (v := self(truth, prediction, n * w)) is not None]
+        if len(known) < resamples / 2:
+            return None
+        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+        return float(low), float(high)
 
 
 def score(
     task: str,
     targets: ArrayLike,
     predictions: ArrayLike,
-    names: list[str] | tuple[str, ...],
+    names: Sequence[str],
     weights: ArrayLike | None = None,
 ) -> Scores:
-    """Compare predictions with labels.
+    """Compare predictions with labels by every metric of a task.
 
     Args:
         task: ``"regression"``, or ``"classification"`` into 0 and 1.
@@ -54,96 +134,80 @@ def score(
         >>> s["targets"]["logS"]["mae"], s["targets"]["logS"]["n"], s["rows"]
         (0.25, 2, 3)
     """
-    if task not in METRICS:
-        raise ValueError(f"the task must be one of {', '.join(METRICS)}, not {task!r}")
-    truth, guess = _table(targets), _table(predictions)
+    if task not in TASKS:
+        raise ValueError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
+    truth, guess = as_table(targets), as_table(predictions)
     if truth.shape != guess.shape or truth.shape[1] != len(names):
         raise ValueError(
             f"targets {truth.shape}, predictions {guess.shape} and {len(names)} names do not fit"
         )
     weight = _weights(weights, len(truth))
-    measure = _regression if task == "regression" else _classification
-    by_target: dict[str, Scores] = {}
-    for column, name in enumerate(names):
-        labelled = np.isfinite(truth[:, column]) & (weight > 0)
-        used = labelled & np.isfinite(guess[:, column])
-        values: dict[str, float] = {}
-        if used.any():
-            with np.errstate(over="ignore", invalid="ignore"):
-                values = measure(truth[used, column], guess[used, column], weight[used])
+    by_target: dict[str, dict[str, float | None]] = {}
+    for name, y, p in zip(names, truth.T, guess.T, strict=True):
+        labelled = np.isfinite(y) & (weight > 0)
+        used = labelled & np.isfinite(p)
+        if task == "classification":
+            _check_classes(y[used], p[used])
         by_target[name] = {
-            **{metric: _number(values.get(metric)) for metric in METRICS[task]},
+            **{metric: REGISTRY[metric](y, p, weight) for metric in METRICS[task]},
             "n": int(used.sum()),
             "rejected": int(labelled.sum() - used.sum()),
         }
-    return {
-        "targets": by_target,
-        "mean": {metric: _mean(by_target, metric) for metric in METRICS[task]},
-        "rows": len(truth),
-    }
+    mean = {metric: mean_of(t[metric] for t in by_target.values()) for metric in METRICS[task]}
+    return {"targets": by_target, "mean": mean, "rows": len(truth)}
 
 
-def roc_curve(labels: ArrayLike, probabilities: ArrayLike) -> tuple[Array, Array]:
-    """False and true positive rates, from (0, 0) to (1, 1), as the threshold falls.
-
-    Rows with a missing label or probability are left out; with one class only there is no curve and
-    both are empty.
+def find_metric(text: str) -> Metric:
+    """The metric a person means: "PR-AUC", "balanced accuracy" and "r2" are all understood.
 
     Example:
-        >>> [rate.tolist() for rate in roc_curve([0, 1, 0, 1], [0.1, 0.4, 0.4, 0.9])]
-        [[0.0, 0.0, 0.5, 1.0], [0.0, 0.5, 1.0, 1.0]]
+        >>> find_metric("PR-AUC").name, find_metric("R²").name
+        ('average_precision', 'r2')
     """
-    y = np.asarray(labels, dtype=np.float64).ravel()
-    p = np.asarray(probabilities, dtype=np.float64).ravel()
-    used = np.isfinite(y) & np.isfinite(p)
-    positive, negative = _by_threshold(y[used], p[used], np.ones(int(used.sum())))
-    if not (positive.any() and negative.any()):
-        return np.empty(0), np.empty(0)
-    rates = [np.concatenate([[0.0], np.cumsum(c)]) / c.sum() for c in (negative, positive)]
-    return rates[0], rates[1]
+
+    def plain(name: str) -> str:
+        return "".join(filter(str.isalnum, name.lower().replace("²", "2")))
+
+    for metric in REGISTRY.values():
+        if plain(text) in (plain(metric.name), plain(metric.title)):
+            return metric
+    raise ValueError(f"unknown metric {text!r}: choose from {', '.join(REGISTRY)}")
 
 
-def _regression(y: Array, p: Array, w: Array) -> dict[str, float]:
-    total = w.sum()
-    error = p - y
-    squares = w @ error**2
-    found = {"mae": (w @ np.abs(error)) / total, "rmse": np.sqrt(squares / total)}
-    if y.min() < y.max():
-        found["r2"] = 1 - squares / (w @ (y - (w @ y) / total) ** 2)
-        if p.min() < p.max():
-            found["spearman"] = _correlation(_ranks(y, w), _ranks(p, w), w)
-    return found
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """The mean of the values that are there."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
 
 
-def _classification(y: Array, p: Array, w: Array) -> dict[str, float]:
-    if not np.isin(y, (0, 1)).all():
-        raise ValueError("labels of a classification must be 0 or 1 (NaN where missing)")
-    if p.min() < 0 or p.max() > 1:
-        raise ValueError("predictions of a classification must be probabilities, between 0 and 1")
-    total = w.sum()
-    close = np.clip(p, _CLOSEST, 1 - _CLOSEST)
-    found = {
-        "accuracy": (w @ ((p >= 0.5) == (y == 1))) / total,
-        "log_loss": -(w @ np.log(np.where(y == 1, close, 1 - close))) / total,
-        "brier": (w @ (p - y) ** 2) / total,
-    }
-    positive, negative = _by_threshold(y, p, w)
-    if positive.any() and negative.any():
-        # A positive beats the negatives below its probability, and half of those that equal it.
-        above = np.cumsum(negative)
-        beaten = negative.sum() - above + negative / 2
-        found["roc_auc"] = (positive @ beaten) / (positive.sum() * negative.sum())
-        precision = np.cumsum(positive) / np.cumsum(positive + negative)
-        found["average_precision"] = (positive @ precision) / positive.sum()
-    return found
+def as_table(values: ArrayLike) -> Array:
+    """Numbers as [rows, targets]; a single target may come as [rows]."""
+    table = np.asarray(values, dtype=np.float64)
+    if table.ndim not in (1, 2):
+        raise ValueError(f"expected a table [rows, targets], got the shape {table.shape}")
+    return table if table.ndim == 2 else table[:, None]
 
 
-def _by_threshold(y: Array, p: Array, w: Array) -> tuple[Array, Array]:
-    """Weight of the positives and of the negatives at each distinct probability, highest first."""
-    distinct, where = np.unique(-p, return_inverse=True)
-    count = len(distinct)
-    positive: Array = np.bincount(where, w * y, count).astype(np.float64)
-    return positive, np.bincount(where, w, count) - positive
+def _sklearn(function: str, *, decided: bool = False, **options: Any) -> Measure:
+    """A metric of scikit-learn, which is loaded when needed; of decisions at p = 0.5 if wanted."""
+
+    def measure(y: Array, p: Array, w: Array) -> float:
+        from sklearn import metrics
+
+        guess = (p >= 0.5).astype(np.float64) if decided else p
+        return float(getattr(metrics, function)(y, guess, sample_weight=w, **options))
+
+    return measure
+
+
+def _log_loss(y: Array, p: Array, w: Array) -> float:
+    return _sklearn("log_loss", labels=[0, 1])(y, np.clip(p, _CLOSEST, 1 - _CLOSEST), w)
+
+
+def _spearman(y: Array, p: Array, w: Array) -> float:
+    """The correlation of the ranks. SciPy's own, which knows no weights, is the same without."""
+    (yy, yp), (_, pp) = np.cov(_ranks(y, w), _ranks(p, w), aweights=w, ddof=0)
+    return float(yp / np.sqrt(yy * pp)) if pp > 0 else math.nan
 
 
 def _ranks(values: Array, w: Array) -> Array:
@@ -154,16 +218,11 @@ def _ranks(values: Array, w: Array) -> Array:
     return ranks
 
 
-def _correlation(a: Array, b: Array, w: Array) -> float:
-    a, b = a - (w @ a) / w.sum(), b - (w @ b) / w.sum()
-    return float((w @ (a * b)) / np.sqrt((w @ a**2) * (w @ b**2)))
-
-
-def _table(values: ArrayLike) -> Array:
-    table = np.asarray(values, dtype=np.float64)
-    if table.ndim not in (1, 2):
-        raise ValueError(f"expected a table [rows, targets], got the shape {table.shape}")
-    return table if table.ndim == 2 else table[:, None]
+def _check_classes(y: Array, p: Array) -> None:
+    if not np.isin(y, (0, 1)).all():
+        raise ValueError("labels of a classification must be 0 or 1 (NaN where missing)")
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("predictions of a classification must be probabilities, between 0 and 1")
 
 
 def _weights(weights: ArrayLike | None, rows: int) -> Array:
@@ -175,10 +234,34 @@ def _weights(weights: ArrayLike | None, rows: int) -> Array:
     return given
 
 
-def _number(value: float | None) -> float | None:
-    return None if value is None or not np.isfinite(value) else float(value)
+_VALUES, _CLASSES = frozenset({"regression"}), frozenset({"classification"})
+_UP: dict[str, bool] = {"higher_is_better": True}
+_RANK: dict[str, bool] = {"higher_is_better": True, "needs_spread": True}
+_square = _sklearn("mean_squared_error")
+_precision = _sklearn("average_precision_score")
+_accuracy = _sklearn("accuracy_score", decided=True)
+_f1 = _sklearn("f1_score", decided=True, zero_division=math.nan)
+_mcc = _sklearn("matthews_corrcoef", decided=True)
+_balanced = _sklearn("balanced_accuracy_score", decided=True)
 
-
-def _mean(by_target: dict[str, Scores], metric: str) -> float | None:
-    values = [t[metric] for t in by_target.values() if t[metric] is not None]
-    return float(np.mean(values)) if values else None
+REGISTRY: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric("mae", "MAE", _VALUES, _sklearn("mean_absolute_error"), has_unit=True),
+        Metric("rmse", "RMSE", _VALUES, lambda *a: math.sqrt(_square(*a)), has_unit=True),
+        Metric("r2", "R²", _VALUES, _sklearn("r2_score"), **_RANK),
+        Metric("spearman", "Spearman", _VALUES, _spearman, **_RANK),
+        Metric("roc_auc", "ROC-AUC", _CLASSES, _sklearn("roc_auc_score"), **_RANK),
+        Metric("average_precision", "PR-AUC", _CLASSES, _precision, **_RANK),
+        Metric("accuracy", "accuracy", _CLASSES, _accuracy, **_UP),
+        Metric("log_loss", "log loss", _CLASSES, _log_loss),
+        Metric("brier", "Brier", _CLASSES, _square),
+        Metric("f1", "F1", _CLASSES, _f1, **_UP),
+        Metric("mcc", "MCC", _CLASSES, _mcc, **_RANK),
+        Metric("balanced_accuracy", "balanced accuracy", _CLASSES, _balanced, **_RANK),
+    )
+}
+METRICS = {task: tuple(n for n, m in REGISTRY.items() if task in m.kinds) for task in TASKS}
+METRIC_NAMES = {name: metric.title for name, metric in REGISTRY.items()}
+MAIN_METRIC = {"regression": "mae", "classification": "roc_auc"}
+HIGHER_IS_BETTER = frozenset(name for name, m in REGISTRY.items() if m.higher_is_better)

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gad.machine import cores
-from gad.prediction.metrics import METRICS, Scores, score
+from gad.prediction.metrics import TASKS, Scores, as_table, score
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 Array: TypeAlias = NDArray[np.float64]
 Progress: TypeAlias = Callable[[int], None]
+Molecules: TypeAlias = "Sequence[str] | NDArray[np.floating[Any]]"
 
 CHUNK = 256
 # Starting processes, each with an RDKit of its own, costs seconds; a few molecules cost less than
@@ -48,56 +49,70 @@ def mean_baseline(targets: ArrayLike, weights: ArrayLike | None = None) -> Array
         >>> mean_baseline([[1.0, np.nan], [3.0, np.nan]]).tolist()
         [2.0, nan]
     """
-    table = _table(targets)
-    present = np.isfinite(table)
-    weight = present * _weights(weights, len(table))[:, None]
+    table = as_table(targets)
+    weight = np.isfinite(table) * _weights(weights, len(table))[:, None]
     total = weight.sum(axis=0)
-    sums = (np.where(present, table, 0.0) * weight).sum(axis=0)
+    sums = (np.where(weight > 0, table, 0.0) * weight).sum(axis=0)
     return np.where(total > 0, sums, np.nan) / np.where(total > 0, total, 1.0)
 
 
-def ridge_baseline(
-    smiles: Sequence[str],
-    targets: ArrayLike,
-    others: Sequence[Sequence[str]],
-    task: str,
-    *,
-    weights: ArrayLike | None = None,
-    progress: Progress | None = None,
-) -> list[Array]:
-    """Fit a linear model to descriptors of the training molecules and predict others.
+class DescriptorModel:
+    """A linear model on RDKit's descriptors: what a network has to beat, and use if it does not.
 
     Descriptors are standardised on the training molecules and clipped to ±10 σ; one that a molecule
     does not have is set to the mean. A regression is a ridge whose strength is chosen by
     leave-one-out error, a classification a logistic regression whose strength is chosen by
-    cross-validated log loss. Each target uses the rows where it has a label.
+    cross-validated log loss. Each target uses the rows where it has a label; where there are too
+    few, or all are equal, their mean is predicted.
 
     Args:
-        smiles: of the n training molecules.
-        targets: [n, T] with NaN where missing.
-        others: several lists of SMILES to predict.
-        task: ``"regression"`` or ``"classification"``.
-        weights: [n], 1 for every row if not given.
-        progress: called with the number of distinct molecules whose descriptors are done.
+        task: ``"regression"`` or ``"classification"`` into 0 and 1.
 
-    Returns:
-        For each list, predictions [m, T]: values, or probabilities of 1.
+    Example:
+        >>> model = DescriptorModel("regression").fit(["C", "CC", "CCC", "CCCC"], [1, 2, 3, 4])
+        >>> model.predict(["CCCCC"]).round().tolist()
+        [[5.0]]
     """
-    if task not in METRICS:
-        raise ValueError(f"the task must be one of {', '.join(METRICS)}, not {task!r}")
-    table = _table(targets)
-    sizes = [len(smiles), *map(len, others)]
-    everything = descriptor_table([*smiles, *(s for other in others for s in other)], progress)
-    train, *rest = _standardise(np.split(everything.astype(np.float64), np.cumsum(sizes)[:-1]))
-    weight = _weights(weights, len(table))
-    fit = _fit_ridge if task == "regression" else _fit_logistic
-    predictions = [np.full((len(x), table.shape[1]), np.nan) for x in rest]
-    for column, fallback in enumerate(mean_baseline(table, weight)):
-        used = np.isfinite(table[:, column]) & (weight > 0)
-        model = fit(train[used], table[used, column], weight[used])
-        for x, out in zip(rest, predictions, strict=True):
-            out[:, column] = fallback if model is None or not len(x) else model(x)
-    return predictions
+
+    def __init__(self, task: str) -> None:
+        if task not in TASKS:
+            raise ValueError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
+        self.task = task
+
+    def fit(
+        self, molecules: Molecules, targets: ArrayLike, weights: ArrayLike | None = None
+    ) -> DescriptorModel:
+        """Learn from n SMILES, or their descriptors, with labels [n, T], NaN where missing."""
+        table, x = as_table(targets), _described(molecules)
+        weight = _weights(weights, len(table))
+        known = np.isfinite(x)
+        count = np.maximum(known.sum(axis=0), 1)
+        self.mean = np.where(known, x, 0.0).sum(axis=0) / count
+        self.spread = np.sqrt((np.where(known, x - self.mean, 0.0) ** 2).sum(axis=0) / count)
+        # A descriptor that is constant on the training molecules, up to rounding, teaches nothing.
+        self.spread[self.spread <= 1e-7 * np.abs(self.mean)] = np.inf
+        x = self._standardise(x)
+        self.fallback = mean_baseline(table, weight)
+        fit = _ridge if self.task == "regression" else _logistic
+        used = np.isfinite(table) & (weight > 0)[:, None]
+        self.models = [
+            fit(x[rows], y[rows], weight[rows]) for y, rows in zip(table.T, used.T, strict=True)
+        ]
+        return self
+
+    def predict(self, molecules: Molecules) -> Array:
+        """Values, or probabilities of 1, of m SMILES or their descriptors: [m, T]."""
+        x = self._standardise(_described(molecules))
+        values = np.tile(self.fallback, (len(x), 1))
+        for column, model in enumerate(self.models if len(x) else []):
+            if model is not None:
+                found = model.predict if self.task == "regression" else model.predict_proba
+                values[:, column] = found(x).reshape(len(x), -1)[:, -1]
+        return values
+
+    def _standardise(self, x: Array) -> Array:
+        far: Array = np.nan_to_num((x - self.mean) / self.spread, nan=0.0)
+        return far.clip(-_FARTHEST, _FARTHEST)
 
 
 def fit_baselines(
@@ -131,23 +146,18 @@ def fit_baselines(
         >>> found["ridge"]["test"]["mean"]["mae"] < 1
         True
     """
-    tables = {part: _table(targets) for part, targets in targets_by_part.items()}
     weights = weights_by_part or {}
-    mean = mean_baseline(tables["train"], weights.get("train"))
-    predicted = ridge_baseline(
-        smiles_by_part["train"],
-        tables["train"],
-        list(smiles_by_part.values()),
-        task,
-        weights=weights.get("train"),
-        progress=progress,
-    )
+    every = descriptor_table([s for part in smiles_by_part.values() for s in part], progress)
+    sizes = np.cumsum([len(part) for part in smiles_by_part.values()])
+    tables = dict(zip(smiles_by_part, np.split(every, sizes[:-1]), strict=True))
+    labels, weight = targets_by_part["train"], weights.get("train")
+    ridge = DescriptorModel(task).fit(tables["train"], labels, weight)
+    mean = mean_baseline(labels, weight)
     found: dict[str, dict[str, Scores]] = {"mean": {}, "ridge": {}}
-    for part, ridge in zip(smiles_by_part, predicted, strict=True):
-        constant = np.broadcast_to(mean, ridge.shape)
-        for kind, prediction in (("mean", constant), ("ridge", ridge)):
-            weight = weights.get(part)
-            found[kind][part] = score(task, tables[part], prediction, list(names), weight)
+    for part, table in tables.items():
+        guesses = {"mean": np.tile(mean, (len(table), 1)), "ridge": ridge.predict(table)}
+        for kind, guess in guesses.items():
+            found[kind][part] = score(task, targets_by_part[part], guess, names, weights.get(part))
     return found
 
 
@@ -232,61 +242,36 @@ def _write(path: Path, table: NDArray[np.float32]) -> None:
         return
 
 
-def _standardise(parts: list[Array]) -> list[Array]:
-    """Every part in standard deviations of the first; what is unknown is at the mean."""
-    train = parts[0]
-    known = np.isfinite(train)
-    count = np.maximum(known.sum(axis=0), 1)
-    mean = np.where(known, train, 0.0).sum(axis=0) / count
-    spread = np.sqrt((np.where(known, train - mean, 0.0) ** 2).sum(axis=0) / count)
-    # A descriptor that is constant on the training molecules, up to rounding, can teach nothing.
-    constant = spread <= 1e-7 * np.abs(mean)
-    spread[constant] = np.inf
-    return [
-        np.clip(np.nan_to_num((x - mean) / spread, nan=0.0), -_FARTHEST, _FARTHEST) for x in parts
-    ]
+def _described(molecules: Molecules) -> Array:
+    table = molecules if isinstance(molecules, np.ndarray) else descriptor_table(molecules)
+    return table.astype(np.float64)
 
 
-def _fit_ridge(x: Array, y: Array, w: Array) -> Callable[[Array], Array] | None:
+def _ridge(x: Array, y: Array, w: Array) -> Any:
     """A ridge with the strength of least leave-one-out error; None if the mean has to do."""
     from sklearn.linear_model import RidgeCV
 
     if len(y) < 3 or y.min() == y.max():
         return None
-    model = RidgeCV(alphas=_ALPHAS).fit(x, y, sample_weight=w)
-    predict: Callable[[Array], Array] = model.predict
-    return predict
+    return RidgeCV(alphas=_ALPHAS).fit(x, y, sample_weight=w)
 
 
-def _fit_logistic(x: Array, y: Array, w: Array) -> Callable[[Array], Array] | None:
+def _logistic(x: Array, y: Array, w: Array) -> Any:
     """A logistic regression with the strength of least log loss; None if the mean has to do."""
+    from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+    from sklearn.model_selection import StratifiedKFold
+
     rare = min(int((y == 0).sum()), int((y == 1).sum()))
     if rare == 0:
         return None
-    strength = _STRENGTHS[2] if rare < _FOLDS else _best_strength(x, y, w)
-    model = _logistic(strength, x, y, w)
-    return lambda rows: np.asarray(model.predict_proba(rows)[:, 1])
-
-
-def _best_strength(x: Array, y: Array, w: Array) -> float:
-    from sklearn.model_selection import StratifiedKFold
-
-    folds = list(StratifiedKFold(_FOLDS, shuffle=True, random_state=0).split(x, y))
-    losses = []
-    for strength in _STRENGTHS:
-        probability = np.empty(len(y))
-        for inside, outside in folds:
-            model = _logistic(strength, x[inside], y[inside], w[inside])
-            probability[outside] = model.predict_proba(x[outside])[:, 1]
-        losses.append(score("classification", y, probability, ["y"], w)["mean"]["log_loss"])
-    return float(_STRENGTHS[int(np.argmin(losses))])
-
-
-def _logistic(strength: float, x: Array, y: Array, w: Array) -> Any:
-    from sklearn.linear_model import LogisticRegression
-
     # Newton steps: with a few hundred descriptors each is cheap, and half a dozen are enough.
-    model = LogisticRegression(C=strength, solver="newton-cholesky", max_iter=100)
+    options: dict[str, Any] = {"solver": "newton-cholesky", "max_iter": 100}
+    if rare < _FOLDS:
+        model = LogisticRegression(C=_STRENGTHS[2], **options)
+    else:
+        folds = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
+        options |= {"Cs": _STRENGTHS, "cv": folds, "scoring": "neg_log_loss"}
+        model = LogisticRegressionCV(**options)
     with warnings.catch_warnings():
         # Weights are at the minimum to within any use of a baseline, warned about or not.
         warnings.simplefilter("ignore")
@@ -295,8 +280,3 @@ def _logistic(strength: float, x: Array, y: Array, w: Array) -> Any:
 
 def _weights(weights: ArrayLike | None, rows: int) -> Array:
     return np.ones(rows) if weights is None else np.asarray(weights, dtype=np.float64)
-
-
-def _table(targets: ArrayLike) -> Array:
-    table = np.asarray(targets, dtype=np.float64)
-    return table[:, None] if table.ndim == 1 else table

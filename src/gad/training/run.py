@@ -22,6 +22,7 @@ from gad.nn import GAD, mean_log_degree
 from gad.prediction.model_file import Model, load_model
 from gad.prediction.predictor import Predictor, standardise
 from gad.report.report import write_report
+from gad.report.summary import RunSummary
 from gad.reporter import Reporter
 from gad.settings.model import build_model
 from gad.settings.recipe import Recipe, load_recipe
@@ -38,7 +39,7 @@ from gad.training.folder import (
     write_member,
     write_rejects,
 )
-from gad.training.summary import finite, summarise
+from gad.training.summary import summarise
 
 Floats = npt.NDArray[np.float64]
 # What a model that is trained further keeps of its own recipe: everything that shapes it.
@@ -56,7 +57,7 @@ class TrainingRun:
 
     directory: Path
     model: Predictor
-    summary: dict[str, Any]
+    summary: RunSummary
 
 
 def train(
@@ -175,16 +176,18 @@ def train(
         dataset.feature_names, scale,
     )  # fmt: skip
     if not is_first():
-        return TrainingRun(folder, Predictor(model), {})
+        return TrainingRun(folder, Predictor(model), RunSummary())
     summary = summarise(model, dataset, splits, fitted, kind, identity, baselines, reporter)
-    summary["minutes"] = (time.monotonic() - began) / 60
-    keep = ("metrics", "folds", "uncertainty", "rows", "data", "versions", "commit", "best_epoch")
-    model = replace(model, notes={key: summary[key] for key in keep if key in summary})
+    summary = replace(
+        summary,
+        minutes=(time.monotonic() - began) / 60,
+        model=str(folder / "model.gad"),
+        report=str(folder / "report.html"),
+    )
+    model = replace(model, notes=summary.notes())
     model.save(folder / "model.gad")
-    summary["model"], summary["report"] = str(folder / "model.gad"), str(folder / "report.html")
-    summary = finite(summary)
     write_report(folder / "report.html", summary)
-    write_atomic(folder / "summary.json", json.dumps(summary, indent=1).encode())
+    write_atomic(folder / "summary.json", json.dumps(summary.to_dict(), indent=1).encode())
     for leftover in (*folder.glob("member-*.ckpt"), *folder.glob("member-*.safetensors")):
         leftover.unlink()
     return TrainingRun(folder, Predictor(model), summary)
@@ -192,8 +195,8 @@ def train(
 
 def _finished(folder: Path) -> TrainingRun:
     """What a run that is over has left."""
-    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-    return TrainingRun(folder, Predictor.load(folder / "model.gad"), summary)
+    told = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    return TrainingRun(folder, Predictor.load(folder / "model.gad"), RunSummary.from_dict(told))
 
 
 def _fit_member(

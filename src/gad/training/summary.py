@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from typing import Any
 
@@ -12,9 +11,21 @@ import numpy.typing as npt
 from gad.data.splits import Split
 from gad.nn import count_parameters
 from gad.prediction.intervals import coverage_of_partitions, quantiles
-from gad.prediction.metrics import score
+from gad.prediction.metrics import MAIN_METRIC, REGISTRY, Scores, mean_of, score
 from gad.prediction.model_file import Model
 from gad.prediction.predictor import Predictor
+from gad.report.summary import (
+    Baselines,
+    Bootstrap,
+    ByPart,
+    FoldScores,
+    LargeError,
+    Parity,
+    RejectedRow,
+    Rows,
+    RunSummary,
+    Uncertainty,
+)
 from gad.reporter import Reporter
 from gad.settings.task import Task
 from gad.training.baselines import fit_baselines
@@ -22,8 +33,12 @@ from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
 
 Floats = npt.NDArray[np.float64]
-# The share of truths that conformal intervals shall cover.
-LEVEL = 0.9
+Indices = npt.NDArray[np.int64]
+# The share of truths that conformal intervals shall cover, and that of the bootstrap's intervals.
+LEVEL, _BOOTSTRAP_LEVEL = 0.9, 0.95
+# Fewer held-out rows promise nothing.
+_LEAST_ROWS = 20
+_REJECTS = 50
 
 
 def summarise(
@@ -35,17 +50,14 @@ def summarise(
     identity: dict[str, Any],
     baselines: bool,
     reporter: Reporter,
-) -> dict[str, Any]:
-    """Everything a run has to say, as JSON can hold it."""
+) -> RunSummary:
+    """Everything a run has to say."""
     task, names = model.task, model.task.names
     outputs = Predictor(model).run(dataset.packed)[0].numpy()
-    members = {
-        f: [i for i, (fold, _) in enumerate(fitted) if fold == f] for f in range(len(splits))
-    }
-    per_fold = []
+    per_fold: list[ByPart] = []
     held = np.full(dataset.targets.shape, np.nan)
     for fold, split in enumerate(splits):
-        values = outputs[members[fold]].mean(0)
+        values = outputs[[i for i, (f, _) in enumerate(fitted) if f == fold]].mean(0)
         per_fold.append(
             {
                 part: score(
@@ -57,126 +69,131 @@ def summarise(
         )
         held[split.test] = values[split.test]
     first, test = splits[0], np.flatnonzero(np.isfinite(held).all(1))
-    summary: dict[str, Any] = {
-        "title": dataset.title,
-        "task": task.kind,
-        "targets": list(names),
-        "units": list(task.units),
-        "split": kind,
-        "metrics": per_fold[0] if len(splits) == 1 else _mean_scores(per_fold),
-        "parameters": count_parameters(model.members[0]),
-        "members": len(model.members),
-        "recipe": model.recipe.to_dict(),
-        "seed": model.recipe.seed,
-        "rows": {
-            "read": dataset.rows_read,
-            "used": len(dataset),
-            "rejected": len(dataset.rejects),
+    whole = len(splits) == 1
+    return RunSummary(
+        title=dataset.title,
+        task=task.kind,
+        targets=list(names),
+        units=list(task.units),
+        split="own" if dataset.fixed_split is not None else kind,
+        metrics=per_fold[0] if whole else _mean_scores(per_fold),
+        parameters=count_parameters(model.members[0]),
+        members=len(model.members),
+        recipe=model.recipe.to_dict(),
+        seed=model.recipe.seed,
+        rows=Rows(
+            dataset.rows_read, len(dataset), len(dataset.rejects),
             **{part: len(rows) for part, rows in first.parts()},
-        },
-        "rejects": [
-            {"row": row + 1, "smiles": dataset.reject_texts.get(row, ""), "reason": why}
-            for row, why in sorted(dataset.rejects.items())[:50]
+        ),
+        rejects=[
+            RejectedRow(row + 1, dataset.reject_texts.get(row, ""), why)
+            for row, why in sorted(dataset.rejects.items())[:_REJECTS]
         ],
-        "messages": dataset.messages,
-        "curve": [f.curve for _, f in fitted] if len(fitted) > 1 else fitted[0][1].curve,
-        "best_epoch": [f.best_epoch for _, f in fitted]
-        if len(fitted) > 1
-        else fitted[0][1].best_epoch,
-        "reach": [d.reach.tolist() for d in model.members[0].diffusions()],
-        "fingerprint": dataset.fingerprint,
-        "data": {"title": dataset.title, "fingerprint": dataset.fingerprint},
-        "versions": identity["versions"],
-        "commit": identity["commit"],
-        "machine": f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        "parity": {
-            name: {
-                "true": dataset.targets[test, column].tolist(),
-                "pred": held[test, column].tolist(),
-            }
+        messages=dataset.messages,
+        curves=[f.curve for _, f in fitted],
+        best_epochs=[f.best_epoch for _, f in fitted],
+        reach=[d.reach.tolist() for d in model.members[0].diffusions()],
+        fingerprint=dataset.fingerprint,
+        versions=identity["versions"],
+        commit=identity["commit"],
+        machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
+        parity={
+            name: Parity(dataset.targets[test, column].tolist(), held[test, column].tolist())
             for column, name in enumerate(names)
         },
+        folds=None if whole else _fold_scores(per_fold),
+        worst=_worst(dataset, held, test, task) if task.is_regression else None,
+        uncertainty=_uncertainty(dataset, held, test, task, kind),
+        bootstrap=_bootstrap(dataset, held, test, task) if whole else None,
+        baselines=_baselines(dataset, first, task, reporter) if baselines and whole else None,
+    )  # fmt: skip
+
+
+def _uncertainty(
+    dataset: Dataset, held: Floats, test: Indices, task: Task, kind: str
+) -> Uncertainty | None:
+    """Conformal intervals, calibrated on the test rows."""
+    if not task.is_regression or len(test) < _LEAST_ROWS:
+        return None
+    residuals = held[test] - dataset.targets[test]
+    half = quantiles(residuals, LEVEL)
+    return Uncertainty(
+        **coverage_of_partitions(residuals, LEVEL),
+        q={n: float(q) for n, q in zip(task.names, half, strict=True) if np.isfinite(q)},
+        split=kind,
+        calibrated_on="test rows: used neither for training nor for selection",
+    )
+
+
+def _bootstrap(dataset: Dataset, held: Floats, test: Indices, task: Task) -> Bootstrap | None:
+    """How far the main metric of each target depends on which rows were the test rows."""
+    if len(test) < _LEAST_ROWS:
+        return None
+    metric, weights = REGISTRY[MAIN_METRIC[task.kind]], dataset.weights[test]
+    columns = zip(task.names, dataset.targets[test].T, held[test].T, strict=True)
+    ends = {
+        name: metric.interval(truth, values, weights, level=_BOOTSTRAP_LEVEL)
+        for name, truth, values in columns
     }
-    if len(splits) > 1:
-        summary["folds"] = _fold_scores(per_fold)
-    if task.is_regression:
-        residuals = held[test] - dataset.targets[test]
-        summary["worst"] = _worst(dataset, held, test, task)
-        if len(test) >= 20:
-            half = quantiles(residuals, LEVEL)
-            summary["uncertainty"] = {
-                **coverage_of_partitions(residuals, LEVEL),
-                "q": {n: float(v) for n, v in zip(names, half, strict=True) if math.isfinite(v)},
-                "split": kind,
-                "calibrated_on": "test rows: used neither for training nor for selection",
-            }
-    if baselines and dataset.preparation is not None and len(splits) == 1:
-        reporter.message("comparing with a mean predictor and a ridge on RDKit descriptors")
-        parts = {part: rows for part, rows in first.parts() if len(rows)}
-        summary["baselines"] = fit_baselines(
-            {p: [dataset.smiles[i] for i in rows] for p, rows in parts.items()},
-            {p: dataset.targets[rows] for p, rows in parts.items()},
-            task.kind,
-            names,
-            progress=lambda done: reporter.progress("computing descriptors", done, len(dataset)),
-            weights_by_part={p: dataset.weights[rows] for p, rows in parts.items()},
-        )
-    return summary
+    known = {name: list(found) for name, found in ends.items() if found is not None}
+    return Bootstrap(metric.name, _BOOTSTRAP_LEVEL, known)
 
 
-def finite(value: Any) -> Any:
-    """What JSON can hold: None in place of NaN and infinities."""
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _baselines(dataset: Dataset, split: Split, task: Task, reporter: Reporter) -> Baselines | None:
+    """What the mean and a linear model on descriptors are worth, for molecules that are SMILES."""
+    if dataset.preparation is None:
+        return None
+    reporter.message("comparing with a mean predictor and a ridge on RDKit descriptors")
+    parts = {part: rows for part, rows in split.parts() if len(rows)}
+    found = fit_baselines(
+        {p: [dataset.smiles[i] for i in rows] for p, rows in parts.items()},
+        {p: dataset.targets[rows] for p, rows in parts.items()},
+        task.kind,
+        task.names,
+        progress=lambda done: reporter.progress("computing descriptors", done, len(dataset)),
+        weights_by_part={p: dataset.weights[rows] for p, rows in parts.items()},
+    )
+    return Baselines(found["mean"], found["ridge"])
 
 
-def _mean_scores(folds: list[dict[str, Any]]) -> dict[str, Any]:
+def _mean_scores(folds: list[ByPart]) -> ByPart:
     """The mean of every figure over the folds, in the layout of one score."""
 
-    def mean(values: list[Any]) -> Any:
-        if isinstance(values[0], dict):
-            return {key: mean([v[key] for v in values if key in v]) for key in values[0]}
-        there = [v for v in values if v is not None]
-        return float(np.mean(there)) if there else None
+    def mean(values: list[dict[str, float | None]]) -> dict[str, float | None]:
+        return {key: mean_of(v.get(key) for v in values) for key in values[0]}
 
-    return {part: mean([fold[part] for fold in folds if part in fold]) for part in folds[0]}
+    def whole(scores: list[Scores]) -> Scores:
+        return {
+            "targets": {
+                name: mean([s["targets"][name] for s in scores]) for name in scores[0]["targets"]
+            },
+            "mean": mean([s["mean"] for s in scores]),
+            "rows": mean_of(s["rows"] for s in scores) or 0,
+        }
+
+    return {part: whole([fold[part] for fold in folds if part in fold]) for part in folds[0]}
 
 
-def _fold_scores(folds: list[dict[str, Any]]) -> dict[str, Any]:
+def _fold_scores(folds: list[ByPart]) -> dict[str, FoldScores]:
     """Test metrics of each fold, with their mean and standard deviation."""
-    result: dict[str, Any] = {}
+    result = {}
     for metric in folds[0]["test"]["mean"]:
         values = [fold["test"]["mean"][metric] for fold in folds]
         there = [v for v in values if v is not None]
-        result[metric] = {
-            "mean": float(np.mean(there)) if there else None,
-            "std": float(np.std(there, ddof=1)) if len(there) > 1 else None,
-            "folds": values,
-        }
+        spread = float(np.std(there, ddof=1)) if len(there) > 1 else None
+        result[metric] = FoldScores(mean_of(values), spread, values)
     return result
 
 
-def _worst(dataset: Dataset, held: Floats, test: Any, task: Task) -> list[dict[str, Any]]:
+def _worst(dataset: Dataset, held: Floats, test: Indices, task: Task) -> list[LargeError]:
     """The ten largest errors on the test rows, in units of each target's spread."""
-    std = np.array(task.std)
-    error = np.abs(held[test] - dataset.targets[test]) / std
+    error = np.abs(held[test] - dataset.targets[test]) / np.array(task.std)
     error[~np.isfinite(error)] = -1
-    order = np.argsort(-error, axis=None)[:10]
     worst = []
-    for flat in order.tolist():
+    for flat in np.argsort(-error, axis=None)[:10].tolist():
         row, column = divmod(flat, len(task.names))
-        if error[row, column] < 0:
-            break
-        at = int(test[row])
-        worst.append(
-            {
-                "smiles": dataset.smiles[at],
-                "target": task.names[column],
-                "true": float(dataset.targets[at, column]),
-                "pred": float(held[at, column]),
-            }
-        )
+        if error[row, column] >= 0:
+            at = int(test[row])
+            truth, value = float(dataset.targets[at, column]), float(held[at, column])
+            worst.append(LargeError(dataset.smiles[at], task.names[column], truth, value))
     return worst

@@ -151,8 +151,8 @@ def _error(model: GAD, task: Task, labelled: Labelled, rows: torch.Tensor, data:
     scores = score(task.kind, data.targets[at], values, task.names, data.weights[at])["targets"]
     spread = task.std if task.is_regression and len(task.names) > 1 else (1.0,) * len(task.names)
     errors = [
-        scores[name][metric] / std
+        value / std
         for name, std in zip(task.names, spread, strict=True)
-        if scores[name][metric] is not None
+        if (value := scores[name][metric]) is not None
     ]
     return float(np.mean(errors)) if errors else float("nan")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
-from gad.report.verdict import METRIC_NAMES
+from gad.prediction.metrics import METRIC_NAMES
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, RecipeError, load_recipe
 from gad.training.fit import Hardware
