@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-
 import numpy as np
 import pytest
 from rdkit import Chem
 
-from gad.chem import Featurizer, MoleculeGraph, canonical, parse, quiet, scaffold
+from gad.chem import Featurizer, MoleculeGraph, canonical, parse, scaffold
+from tests.chem.real import real
 
 FEATURIZERS = [
     Featurizer(),
@@ -46,15 +44,6 @@ SYMMETRIC = {
     "deuterated": "[2H]C([2H])([2H])c1ccccc1",
     "a radical": "CC(C)(C)N([O])C(C)(C)C",
     "imines of aromatic rings": "C/N=c1\\scc(C)n1/N=C/c1sccc1C",
-}
-
-SETS = {
-    "aqsol/aqsol.csv.gz": "smiles",
-    "moleculenet/tox21.csv.gz": "smiles",
-    "moleculenet/BBBP.csv.gz": "smiles",
-    "moleculenet/delaney.csv.gz": "smiles",
-    "moleculenet/freesolv.csv.gz": "smiles",
-    "zinc12k/zinc12k_smiles.csv.gz": "smiles",
 }
 
 
@@ -114,30 +103,18 @@ def test_symmetric_molecules(name, featurizer):
     assert_one_graph(featurizer, [SYMMETRIC[name], *spellings(mol, 20)])
 
 
-def real(data_dir, name, column, count):
-    with gzip.open(data_dir / name, "rt", encoding="utf-8") as file:
-        texts = [row[column] for row in csv.DictReader(file)]
-    chosen = np.random.default_rng(0).permutation(len(texts))[:count]
-    with quiet:
-        mols = [(texts[k], Chem.MolFromSmiles(texts[k])) for k in chosen]
-    return [(text, mol) for text, mol in mols if mol is not None]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_real_molecules(data_dir, name):
-    for text, mol in real(data_dir, name, SETS[name], 80):
+def test_real_molecules():
+    for text, mol in real(480):
         assert_one_graph(FEATURIZERS[0], [text, *spellings(mol, 20)])
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_real_molecules_with_hydrogens(data_dir, name):
-    for text, mol in real(data_dir, name, SETS[name], 40):
+def test_real_molecules_with_hydrogens():
+    for text, mol in real(240):
         assert_one_graph(FEATURIZERS[1], [text, *spellings(mol, 4)])
 
 
-@pytest.mark.parametrize("name", SETS)
-def test_real_names(data_dir, name):
-    for _, mol in real(data_dir, name, SETS[name], 80):
+def test_real_names():
+    for _, mol in real(480):
         texts = spellings(mol, 5)
         assert {canonical(parse(text)) for text in texts} == {canonical(mol)}
         assert {scaffold(parse(text)) for text in texts} == {scaffold(mol)}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-
 import numpy as np
 import pytest
 from rdkit import Chem
@@ -14,15 +11,7 @@ from gad.chem import QUICK_DESCRIPTOR_NAMES, parse, quiet
 from gad.chem.fast import arrays, environments
 from gad.chem.fast.descriptors import quick_descriptors_of
 from gad.chem.fast.environments import contributed
-
-SETS = [
-    "aqsol/aqsol.csv.gz",
-    "moleculenet/tox21.csv.gz",
-    "moleculenet/BBBP.csv.gz",
-    "moleculenet/delaney.csv.gz",
-    "moleculenet/freesolv.csv.gz",
-    "zinc12k/zinc12k_smiles.csv.gz",
-]
+from tests.chem.real import real
 
 _ODD = r"""
     N->B n1(->B)ccccc1 C~C C=C~C=C [NH3]->[Pt](<-[NH3])(Cl)Cl C12C3C4C5C1[Fe]23451678C2C1C6C7C28
@@ -38,24 +27,14 @@ _ODD = r"""
 """
 
 
-def real(data_dir, name, count=1500):
-    with gzip.open(data_dir / name, "rt", encoding="utf-8") as file:
-        texts = [row["smiles"] for row in csv.DictReader(file)]
-    chosen = np.random.default_rng(1).permutation(len(texts))[:count]
-    with quiet:
-        return [mol for k in chosen if (mol := Chem.MolFromSmiles(texts[k])) is not None]
-
-
 def odd():
     with quiet:
         return [Chem.MolFromSmiles(text) for text in _ODD.split()]
 
 
-@pytest.fixture(params=["odd", *SETS])
+@pytest.fixture(params=["odd", "real"])
 def molecules(request):
-    if request.param == "odd":
-        return odd()
-    return real(request.getfixturevalue("data_dir"), request.param)
+    return odd() if request.param == "odd" else [mol for _, mol in real()]
 
 
 def assert_rdkit_agrees(mols):
@@ -92,8 +71,8 @@ def test_atoms_and_bonds(molecules):
     assert_rdkit_agrees(molecules)
 
 
-def test_bonds_are_the_same_from_a_matrix_and_from_a_list(monkeypatch, data_dir):
-    mols = [*odd(), *real(data_dir, SETS[0], 200)]
+def test_bonds_are_the_same_from_a_matrix_and_from_a_list(monkeypatch):
+    mols = [*odd(), *(mol for _, mol in real(200))]
     expected = arrays.read(mols)
     monkeypatch.setattr(arrays, "_LARGE", 0)
     found = arrays.read(mols)

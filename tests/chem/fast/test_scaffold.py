@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
-
 import pytest
 from rdkit import Chem
 
-from gad.chem import parse, quiet, scaffold
+from gad.chem import parse, scaffold
+from tests.chem.real import real
 
 
-def test_scaffold_is_rdkits(data_dir):
-    with gzip.open(data_dir / "aqsol" / "aqsol.csv.gz", "rt", encoding="utf-8") as file, quiet:
-        rows = list(csv.DictReader(file))[::10]
-        mols = [Chem.MolFromSmiles(row["smiles"]) for row in rows]
-    for mol in filter(None, mols):
+def test_scaffold_is_rdkits():
+    for _, mol in real():
         frame = Chem.MurckoDecompose(Chem.RemoveHs(mol))
         assert scaffold(mol) == Chem.MolToSmiles(frame, isomericSmiles=False)
 
