@@ -30,6 +30,7 @@ def test_import_loads_nothing_heavy():
     assert set(HEAVY).isdisjoint(loaded)
 
 
+@pytest.mark.slow
 def test_subpackages_are_attributes():
     assert python("import gad; print(gad.nn.__name__, gad.operators.__name__)") == (
         "gad.nn gad.operators"

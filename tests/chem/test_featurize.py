@@ -260,6 +260,7 @@ def test_settings_refused(settings, sentence):
         Featurizer.from_dict(settings)
 
 
+@pytest.mark.slow
 def test_stereo_labels_do_not_depend_on_rdkits_perception():
     """RDKit has two perceptions of stereochemistry, chosen for the whole process."""
     program = (

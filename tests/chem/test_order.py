@@ -103,16 +103,19 @@ def test_symmetric_molecules(name, featurizer):
     assert_one_graph(featurizer, [SYMMETRIC[name], *spellings(mol, 20)])
 
 
+@pytest.mark.slow
 def test_real_molecules():
     for text, mol in real(480):
         assert_one_graph(FEATURIZERS[0], [text, *spellings(mol, 20)])
 
 
+@pytest.mark.slow
 def test_real_molecules_with_hydrogens():
     for text, mol in real(240):
         assert_one_graph(FEATURIZERS[1], [text, *spellings(mol, 4)])
 
 
+@pytest.mark.slow
 def test_real_names():
     for _, mol in real(480):
         texts = spellings(mol, 5)

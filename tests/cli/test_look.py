@@ -114,6 +114,7 @@ def test_doctor_where_there_is_nothing(tmp_path, monkeypatch):
     assert done("doctor", "--json").json["data"] == {"folder": None, "exists": False}
 
 
+@pytest.mark.slow
 def test_kernels_that_are_switched_off_say_so():
     code = "from gad.cli import run; run(['doctor', '--json'])"
     told = subprocess.run(

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TRIAL = ("reproduce", "zinc", "--limit", "40", "--set", "epochs=2", "--set", "layers=2")
 
 
+@pytest.mark.slow
 def test_a_trial_from_training_to_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(known.KNOWN, "zinc", rings)

@@ -16,6 +16,8 @@ from gad.reporter import Reporter
 from gad.training.run import train
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, same_weights, stopped
 
+pytestmark = pytest.mark.slow
+
 
 def test_train_killed_and_resumed_gives_the_same_weights(table, tmp_path):
     def options(out: Path) -> tuple[str | Path, ...]:

@@ -24,6 +24,8 @@ from tests.cli.calls import (
     write_csv,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_known_set_by_name(esol_run):
     summary = json.loads((esol_run / "summary.json").read_text(encoding="utf-8"))

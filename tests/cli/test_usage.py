@@ -149,6 +149,7 @@ def test_a_fault_of_the_program_asks_to_be_reported(monkeypatch):
     assert "Traceback" in call("info", "model.gad").err
 
 
+@pytest.mark.slow
 def test_json_of_every_command_is_pure(here, model):
     """Also below Python: these run in processes of their own."""
     (here / "two.csv").write_text("smiles,logS\nCCO,0.5\nCF(C)C,\n", encoding="utf-8")
@@ -174,6 +175,7 @@ def test_json_of_every_command_is_pure(here, model):
         assert called.err == ""
 
 
+@pytest.mark.slow
 def test_interrupted(here):
     code, err = stopped(
         signal.SIGINT,

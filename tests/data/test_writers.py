@@ -302,6 +302,7 @@ KILLED = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "parquet"])
 @pytest.mark.parametrize(("where", "done"), [("part", 20), ("commit", 30)])

@@ -63,6 +63,7 @@ def test_the_mean_leaves_out_missing_labels_and_obeys_weights():
     np.testing.assert_allclose(mean_baseline(targets, [1, 0, 3]), [6.25, 0.75, NAN])
 
 
+@pytest.mark.slow
 def test_the_mean_is_the_r2_of_zero(solubility):
     smiles, targets = solubility
     found = fit_baselines(smiles, targets, "regression", ["logS"])
@@ -231,6 +232,7 @@ def test_a_few_molecules_are_not_worth_a_file(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_several_processes_give_the_same_as_one(monkeypatch, solubility):
     smiles = solubility[0]["train"][:40]
     alone = descriptor_table(smiles)
@@ -242,6 +244,7 @@ def test_several_processes_give_the_same_as_one(monkeypatch, solubility):
     assert steps == [16, 32, 40]
 
 
+@pytest.mark.slow
 def test_classes_with_missing_labels(solubility):
     """Soluble beyond three limits; a third of the labels is missing, as in a panel of assays."""
     smiles, measured = solubility

@@ -97,6 +97,7 @@ def test_recipes(tmp_path, part):
     assert refused > FIFTH // 4
 
 
+@pytest.mark.slow
 @PART
 def test_models(run, tmp_path, part):
     """Whatever is damaged is refused; what is read is the model that was written."""
@@ -165,6 +166,7 @@ def written(form, smiles):
 SHARES = {"csv": 0.5, "smi": 0.5, "sdf": 0.4, "csv.gz": 0.3, "parquet": 0.3}
 
 
+@pytest.mark.slow
 @PART
 @pytest.mark.parametrize("form", SHARES)
 def test_tables(run, table, tmp_path, monkeypatch, form, part):
