@@ -29,7 +29,6 @@ from gad.tuning.storage import (
     first_number,
     is_cut_off,
     open_storage,
-    queue_again,
     quiet_optuna,
 )
 
@@ -196,7 +195,11 @@ class _Search:
         return study
 
     def run(self) -> None:
-        """Try settings until enough trials are finished, here or elsewhere."""
+        """Try settings until enough trials are finished, here or elsewhere.
+
+        Optuna's MaxTrialsCallback looks at finished trials alone: processes side by side would do
+        more than were asked for. And whoever waits here takes over what a killed process leaves.
+        """
         import optuna
 
         waited = False
@@ -247,8 +250,7 @@ class _Search:
             self.reporter.message(f"trial {trial.number} is given up: {why}")
             raise optuna.TrialPruned from problem
         except (KeyboardInterrupt, SystemExit) as stop:  # Lightning leaves by sys.exit
-            frozen = next(t for t in self._all() if t.number == trial.number)
-            queue_again(self.study, frozen, int(frozen.user_attrs.get("tries", 1)))
+            optuna.storages.RetryHeartbeatStaleTrialCallback()(self.study, self._stored(trial))
             raise KeyboardInterrupt from stop
         self._tell(trial.number, error)
         return error
@@ -256,7 +258,7 @@ class _Search:
     def _measure(self, trial: Trial, recipe: Recipe) -> float:
         import optuna
 
-        number = first_number(trial)
+        number = first_number(self._stored(trial))
         digest = hashlib.sha256(json.dumps([recipe.to_dict(), self.identity["data"]]).encode())
         checkpoint = self.folder / f"trial-{number}-{digest.hexdigest()[:12]}.ckpt"
 
@@ -291,6 +293,9 @@ class _Search:
 
     def _all(self) -> list[FrozenTrial]:
         return self.study.get_trials(deepcopy=False)
+
+    def _stored(self, trial: Trial) -> FrozenTrial:
+        return next(t for t in self._all() if t.number == trial.number)
 
     def _finished(self) -> list[FrozenTrial]:
         """Trials that were measured or given up; not those that were cut off."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import inspect
 import os
 import secrets
 import warnings
@@ -21,7 +20,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
-    from optuna.study import Study
     from optuna.trial import FrozenTrial
 
 EXTRA = "Optuna is not installed: pip install 'graph-anisotropic-diffusion[tune]'"
@@ -109,44 +107,29 @@ def _make(path: Path) -> None:
 
 def _database(url: str) -> RDBStorage:
     import optuna
-    from optuna.storages import RDBStorage
+    from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 
     options: dict[str, Any] = {}
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": _LOCK_SECONDS}
-    # The argument has had two names.
-    names = inspect.signature(RDBStorage).parameters
-    new, old = "heartbeat_stale_trial_callback", "failed_trial_callback"
-    silent: dict[str, Any] = {new if new in names else old: _found_silent}
     try:
         return RDBStorage(
             url,
             engine_kwargs=options,
             heartbeat_interval=HEARTBEAT_SECONDS,
             grace_period=_SILENCE * HEARTBEAT_SECONDS,
-            **silent,
+            heartbeat_stale_trial_callback=RetryHeartbeatStaleTrialCallback(_TRIES - 1),
         )
     except optuna.exceptions.StorageInternalError as error:
         raise RuntimeError(str(error)) from error
 
 
-def _found_silent(study: Study, trial: FrozenTrial) -> None:
-    """Queue the settings of a trial whose process is gone, unless that has happened often."""
-    tries = int(trial.user_attrs.get("tries", 1))
-    if tries < _TRIES:
-        queue_again(study, trial, tries + 1)
-
-
-def queue_again(study: Study, trial: FrozenTrial, tries: int) -> None:
-    """Let the next process that asks go on with the settings, and the checkpoint, of a trial."""
-    if trial.params:
-        attributes = {"first": first_number(trial), "tries": tries}
-        study.enqueue_trial(trial.params, user_attrs=attributes)
-
-
-def first_number(trial: Any) -> int:
+def first_number(trial: FrozenTrial) -> int:
     """The number a trial had before any interruption: that of its checkpoint."""
-    return int(trial.user_attrs.get("first", trial.number))
+    from optuna.storages import RetryHeartbeatStaleTrialCallback
+
+    first = RetryHeartbeatStaleTrialCallback.retried_trial_number(trial)
+    return trial.number if first is None else first
 
 
 def is_cut_off(trial: FrozenTrial) -> bool:
