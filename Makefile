@@ -50,8 +50,8 @@ contract: $(STAMP) ## imports point one way
 tests: $(STAMP) ## unit tests and the examples in docstrings
 	$(BIN)/pytest -q -n $(WORKERS)
 
-test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones
-	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
+test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones, fewer drawn examples
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
 
 # The wheel is built from the source distribution, so a file that this lacks is noticed. Then it is
 # installed where nothing else is, and tried there by a training and by the tests that the source

@@ -20,9 +20,11 @@ torch.set_num_threads(1)
 # Where the tests run in the background Ctrl-C is ignored, here and in every process they start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The same examples on every run and machine; HYPOTHESIS_PROFILE=explore looks for new ones.
+# The same examples on every run and machine; HYPOTHESIS_PROFILE=explore looks for new ones, and
+# quick draws few.
 settings.register_profile("reproducible", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
+settings.register_profile("quick", settings.get_profile("reproducible"), max_examples=15)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 

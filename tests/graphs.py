@@ -286,7 +286,7 @@ ZOO: dict[str, Graph] = {
 
 def examples(count: int) -> settings:
     """Draw so many examples, or in proportion more where the profile asks for more than 100."""
-    return settings(max_examples=count * settings.default.max_examples // 100)
+    return settings(max_examples=max(1, count * settings.default.max_examples // 100))
 
 
 @st.composite
