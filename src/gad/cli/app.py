@@ -14,6 +14,7 @@ from gad.cli.doctor import doctor
 from gad.cli.draw import draw
 from gad.cli.figures import figures
 from gad.cli.info import info, recipes
+from gad.cli.join import join
 from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
 from gad.cli.reproduce import qm9, zinc
@@ -88,7 +89,10 @@ _add(
     "gad predict runs/esol/model.gad molecules.csv -o predictions.csv",
     "gad predict model.gad library.sdf -o out.parquet --uncertainty --workers 4",
     "gad predict model.gad library.smi -o out.tsv --resume",
+    "gad predict model.gad library.csv -o part-3.csv --part 3/8",
+    "gad predict model.gad 's3://bucket/parts/*.parquet' -o s3://bucket/out --engine ray",
 )
+_add(join, _USE, "gad join part-*.csv -o predictions.csv")
 _add(
     evaluate,
     _USE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +10,7 @@ import typer
 from gad.cli.console import Outcome, facts
 from gad.cli.options import (
     COLUMNS,
+    HARDWARE,
     OUTPUT,
     RUNNING,
     STRICT_CODE,
@@ -18,54 +19,86 @@ from gad.cli.options import (
     Smiles,
     Strict,
     Workers,
+    one_of,
+    option,
 )
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+_ENGINES = one_of("local", "ray")
+
 
 def predict(
     model: Model,
     data: Annotated[
-        Path,
-        typer.Argument(metavar="DATA", help="A table of molecules: CSV, TSV, SMI, SDF, Parquet."),
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table of molecules: CSV, TSV, SMI, SDF, Parquet; "
+            "with --engine ray also a folder, a pattern or a URL of such.",
+        ),
     ],
     out: Annotated[
-        Path,
-        typer.Option(
+        str,
+        option(
+            "Where to write: .csv, .tsv (also with .gz) or .parquet; with --engine ray a folder.",
             "--out",
             "-o",
             metavar="OUT",
-            help="Where to write: .csv, .tsv (also with .gz) or .parquet.",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ],
     smiles: Smiles = None,
     workers: Workers = None,
     uncertainty: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Add a 90 % interval (_lower, _upper) and the spread of an ensemble (_std).",
             "--uncertainty",
-            help="Add a 90 % interval (_lower, _upper) and the spread of an ensemble (_std).",
-            rich_help_panel=OUTPUT,
+            panel=OUTPUT,
         ),
     ] = False,
     embeddings: Annotated[
         bool,
-        typer.Option(
-            "--embeddings",
-            help="Add what the model's head reads, one column a channel.",
-            rich_help_panel=OUTPUT,
+        option(
+            "Add what the model's head reads, one column a channel.", "--embeddings", panel=OUTPUT
         ),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Go on with an interrupted prediction; leave a finished one as it is.",
             "--resume",
-            help="Go on with an interrupted prediction; leave a finished one as it is.",
-            rich_help_panel=RUNNING,
+            panel=RUNNING,
         ),
     ] = False,
+    part: Annotated[
+        str | None,
+        option(
+            "Every N-th block of rows, from the I-th on; see `gad join`.",
+            metavar="I/N",
+            panel=RUNNING,
+        ),
+    ] = None,
+    engine: Annotated[
+        str, option("Processes of this machine, or a cluster.", panel=RUNNING, **_ENGINES)
+    ] = "local",
+    address: Annotated[
+        str | None,
+        option(
+            "Of the Ray cluster, or auto; one is started here if left out.",
+            metavar="A",
+            panel=RUNNING,
+        ),
+    ] = None,
+    accelerator: Annotated[
+        str, option("Where the networks run: cpu, gpu, auto, …", metavar="A", panel=HARDWARE)
+    ] = "cpu",
+    num_gpus: Annotated[
+        float | None,
+        option("Graphics cards of each Ray worker.", min=0, metavar="N", panel=HARDWARE),
+    ] = None,
     strict: Strict = False,
     as_json: Json = False,
 ) -> Outcome:
@@ -73,14 +106,21 @@ def predict(
 
     Every row comes out, in order, with its own columns first, then TARGET_pred for each target,
     warning and reject_reason, which are empty where all is well. A name that the table has already
-    gets _gad behind it.
+    gets _gad behind it. On Ray the output is a folder of Parquet files, and source_file and
+    source_row say where a row was.
     """
     from gad.cli.progress import listener
-    from gad.prediction.engines import LocalEngine, Request
+    from gad.prediction.engines import Engine, LocalEngine, Request
+    from gad.prediction.engines.ray import RayEngine
 
-    request = Request(model, data, out, smiles, uncertainty, embeddings, resume)
+    if engine != "ray" and (address is not None or num_gpus is not None):
+        raise typer.BadParameter("--address and --num-gpus are for --engine ray")
+    on: Engine = RayEngine(address, workers, num_gpus) if engine == "ray" else LocalEngine(workers)
+    request = Request(
+        model, data, out, smiles, uncertainty, embeddings, resume, _part(part), accelerator
+    )
     with listener(quiet=as_json) as reporter:
-        done = LocalEngine(workers).predict(request, reporter)
+        done = on.predict(request, reporter)
     shown = facts(
         {
             "predicted": f"{done.predicted:,} of {done.rows:,} rows",
@@ -93,6 +133,17 @@ def predict(
         shown,
         STRICT_CODE if strict and done.rejected else 0,
     )
+
+
+def _part(text: str | None) -> tuple[int, int] | None:
+    """The numbers of ``I/N``."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+)/(\d+)", text.strip())
+    number, count = map(int, found.groups()) if found else (0, 0)
+    if not 1 <= number <= count:
+        raise typer.BadParameter(f"--part {text}: write I/N with I from 1 to N, such as 3/8")
+    return number, count
 
 
 def evaluate(

@@ -79,15 +79,19 @@ class Model:
             "notes": self.notes,
         }
 
-    def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all."""
+    def to_bytes(self) -> bytes:
+        """The file's content."""
         tensors = {"feature_scale": self.feature_scale}
         for number, member in enumerate(self.members):
             for name, tensor in member.state_dict().items():
                 tensors[f"{number}.{name}"] = tensor.detach().cpu().contiguous()
         card = json.dumps(self.card(), sort_keys=True, allow_nan=True)
         sealed = {_KEY: card, _CHECKSUM: checksum(card, tensors)}
-        write_atomic(path, save(tensors, metadata=sealed))
+        return save(tensors, metadata=sealed)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all."""
+        write_atomic(path, self.to_bytes())
 
 
 def checksum(card: str, tensors: dict[str, Tensor]) -> str:

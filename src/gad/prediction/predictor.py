@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +17,12 @@ from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_mol
 from gad.prediction.intervals import interval
 from gad.prediction.model_file import Model, load_model
 
+if TYPE_CHECKING:
+    from ray.data import Dataset
+
 Floats = npt.NDArray[np.float64]
-_BATCH = 256
+# A batch has at most so many molecules and, lest large ones fill the memory, so many atoms.
+_BATCH, _ATOMS = 256, 1 << 14
 # Standardised values of whole molecules are held within this: an outlier must not run away with a
 # linear head.
 _CLIP = 10.0
@@ -79,6 +83,20 @@ class Predictor:
     def load(path: str | Path) -> Predictor:
         """Read a model file."""
         return Predictor(load_model(path))
+
+    def to(self, accelerator: str) -> Predictor:
+        """Move the networks to ``cpu``, ``gpu`` or a device that PyTorch knows by that name.
+
+        ``auto`` is a graphics card where there is one.
+        """
+        there = torch.cuda.is_available()
+        if accelerator in {"gpu", "cuda"} and not there:
+            raise ValueError("there is no graphics card that PyTorch can use: choose cpu")
+        names = {"gpu": "cuda", "auto": "cuda" if there else "cpu"}
+        device = torch.device(names.get(accelerator, accelerator))
+        for member in self.model.members:
+            member.to(device)
+        return self
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -144,6 +162,35 @@ class Predictor:
         )
         return result
 
+    def predict_dataset(
+        self,
+        dataset: Dataset,
+        *,
+        smiles: str | None = None,
+        uncertainty: bool = False,
+        embeddings: bool = False,
+        workers: int | None = None,
+        accelerator: str = "cpu",
+        num_gpus: float | None = None,
+    ) -> Dataset:
+        """Add the columns of ``gad predict`` to a Ray data set, on its cluster.
+
+        Args:
+            dataset: rows with a column of SMILES, and the model's feature columns if it has any.
+            smiles: that column; guessed if None.
+            uncertainty: add the interval, and the spread of an ensemble.
+            embeddings: add what the head reads.
+            workers: actors that predict; None for as many as the cluster has room for.
+            accelerator: where the networks run, as in :meth:`to`.
+            num_gpus: graphics cards of each actor.
+        """
+        from gad.prediction.engines.ray import RayEngine
+
+        engine = RayEngine(workers=workers, accelerator=accelerator, num_gpus=num_gpus)
+        return engine.predict_dataset(
+            self.model, dataset, smiles=smiles, uncertainty=uncertainty, embeddings=embeddings
+        )
+
     @torch.no_grad()
     def run(
         self, packed: PackedMolecules, embeddings: bool = False
@@ -156,7 +203,8 @@ class Predictor:
         values = torch.zeros(len(members), len(packed), len(task.names), dtype=torch.float64)
         embedded: Tensor | None = None
         with one_thread():
-            for graphs, batch in packed.batches(_BATCH):
+            for graphs in batches_by_atoms(packed.operators.graph_sizes):
+                batch = packed.batch(graphs)
                 inputs = (batch if device.type == "cpu" else batch.to(device)).inputs()
                 for number, member in enumerate(members):
                     read = member.embed(**inputs)
@@ -201,6 +249,28 @@ class Predictor:
 def load(path: str | Path) -> Predictor:
     """Read a model file: ``gad.load("model.gad").predict(["CCO"])``."""
     return Predictor.load(path)
+
+
+def batches_by_atoms(sizes: Tensor, most: int = _BATCH, atoms: int = _ATOMS) -> Iterator[Tensor]:
+    """Graphs of similar sizes together, int64 numbers: so many at most, with so many atoms.
+
+    A graph that is larger than that is alone.
+
+    >>> [
+    ...     graphs.tolist()
+    ...     for graphs in batches_by_atoms(torch.tensor([9, 2, 3, 4]), most=2, atoms=8)
+    ... ]
+    [[1, 2], [3], [0]]
+    """
+    order = sizes.argsort(stable=True)
+    total = sizes[order].cumsum(0)
+    start = 0
+    while start < len(order):
+        room = atoms + (int(total[start - 1]) if start else 0)
+        stop = int(torch.searchsorted(total, room, right=True))
+        stop = min(max(stop, start + 1), start + most)
+        yield order[start:stop]
+        start = stop
 
 
 def extra_rows(extra: Floats, rows: Tensor) -> Tensor:

@@ -149,7 +149,7 @@ class ParquetFormat:
         if not parts:
             return self.encoder(file).close()
         schemas = [pq.read_schema(part) for part in parts]
-        schema = _filled(pa.unify_schemas(schemas, promote_options="permissive"))
+        schema = filled(pa.unify_schemas(schemas, promote_options="permissive"))
         with pq.ParquetWriter(file, schema) as out:
             for group in _groups(parts):
                 out.write_table(pa.concat_tables([table.cast(schema) for table in group]))
@@ -167,7 +167,7 @@ class _ParquetEncoder:
 
         table = self._form.arrow(columns)
         if self._out is None:
-            self._out = pq.ParquetWriter(self._file, _filled(table.schema))
+            self._out = pq.ParquetWriter(self._file, filled(table.schema))
         try:
             table = table.cast(self._out.schema)
         except pa.ArrowException as error:
@@ -194,7 +194,7 @@ def _groups(parts: Sequence[Path]) -> Iterator[list[Any]]:
         yield group
 
 
-def _filled(schema: Any) -> Any:
+def filled(schema: Any) -> Any:
     """A schema in which columns of nothing are text."""
     import pyarrow as pa
 

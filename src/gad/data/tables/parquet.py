@@ -48,7 +48,7 @@ class ParquetTable(Table):
                 rows = batch.slice(skip)
                 skip = max(0, skip - len(batch))
                 if len(rows):
-                    columns = map(_values, rows.columns)
+                    columns = map(values_of, rows.columns)
                     yield Chunk(start, dict(zip(self.names, columns, strict=True)))
                     start += len(rows)
 
@@ -69,13 +69,13 @@ class ParquetTable(Table):
             ) from None
 
 
-def _values(array: Any) -> list[Any]:
+def values_of(array: Any) -> list[Any]:
     """An Arrow array as Python values; richer types stay Arrow scalars, so nothing is lost."""
     import pyarrow as pa
 
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return _values(array.dictionary_decode())
+        return values_of(array.dictionary_decode())
     if pa.types.is_float32(kind):  # numpy remembers that these have 7 digits, not 17
         return [None if value is None else np.float32(value) for value in array.to_pylist()]
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):

@@ -6,6 +6,7 @@ import contextlib
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gad.data.atomic import AtomicFile, write_atomic
@@ -16,7 +17,6 @@ from gad.data.tables.writers import Reject, checked_output, ordered, writing
 if TYPE_CHECKING:
     import os
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from gad.data.tables.encode import Column
 
@@ -114,8 +114,12 @@ class PartsWriter:
             self._format.join(self._parts, out.file)
             out.commit()
             if summary is not None:
-                record = {**self._identity, "output": digest(self.path), "summary": dict(summary)}
-                write_atomic(self._record, json.dumps(record, indent=1).encode())
+                record = {
+                    "identity": self._identity,
+                    "output": digest(self.path),
+                    "summary": dict(summary),
+                }
+                write_atomic(_record(self.path), json.dumps(record, indent=1).encode())
         self.discard()
 
     def discard(self) -> None:
@@ -125,10 +129,6 @@ class PartsWriter:
             self._manifest.unlink(missing_ok=True)  # last, lest parts remain of unknown origin
             with contextlib.suppress(OSError):  # somebody put a file of their own into it
                 self.folder.rmdir()
-
-    @property
-    def _record(self) -> Path:
-        return self.path.with_name(f".{self.path.name}.done")
 
     @property
     def _manifest(self) -> Path:
@@ -148,12 +148,10 @@ class PartsWriter:
     def _summary(self) -> dict[str, Any] | None:
         """What was said of a finished file, if it is there, unchanged and made from the same."""
         try:
-            record = json.loads(self._record.read_bytes())
-            summary = dict(record.pop("summary"))
-            same = record == {**self._identity, "output": digest(self.path)}
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            identity, summary = read_record(self.path)
+        except TableError:
             return None
-        return summary if same else None
+        return summary if identity == self._identity else None
 
     def _compare(self) -> None:
         manifest = self._identity
@@ -190,6 +188,30 @@ class PartsWriter:
         for file in set(self.folder.iterdir()) - keep:
             if self._OURS.fullmatch(file.name):
                 file.unlink()
+
+
+def _record(path: Path) -> Path:
+    return path.with_name(f".{path.name}.done")
+
+
+def read_record(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a finished table was made from, and its summary.
+
+    Raises:
+        TableError: there is no such table or no record of it, or it was changed since.
+    """
+    record = _record(path)
+    try:
+        found = json.loads(record.read_bytes())
+        identity, summary = dict(found["identity"]), dict(found["summary"])
+        same = found["output"] == digest(path)
+    except FileNotFoundError as error:
+        raise TableError(f"{path}: there is no {Path(error.filename).name} (any more).") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TableError(f"{record}: is damaged ({error}).") from None
+    if not same:
+        raise TableError(f"{path}: was changed after it was written.")
+    return identity, summary
 
 
 def open_parts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -37,6 +38,9 @@ class Request:
             interval ``<target>_lower``, ``<target>_upper``.
         embeddings: add what the head reads, ``embedding_0`` and so on.
         resume: go on with an interrupted run; one that is finished stays as it is.
+        part: (I, N) for the I-th of N parts: every N-th block of rows, from the I-th on. All parts,
+            from 1 to N, are put together by :func:`gad.prediction.engines.join.join_parts`.
+        accelerator: where the networks run: cpu, gpu, auto or a device of PyTorch.
     """
 
     model: str | Path
@@ -46,6 +50,8 @@ class Request:
     uncertainty: bool = False
     embeddings: bool = False
     resume: bool = False
+    part: tuple[int, int] | None = None
+    accelerator: str = "cpu"
 
 
 @dataclass(frozen=True)
@@ -105,7 +111,7 @@ class Scorer:
         model, stamp: the model file, and the digest of its bytes.
         columns: the parts that the table's columns play.
         names: added column → the name under which it is written.
-        uncertainty, embeddings: as in :class:`Request`.
+        uncertainty, embeddings, accelerator: as in :class:`Request`.
     """
 
     model: str
@@ -114,6 +120,7 @@ class Scorer:
     names: Mapping[str, str]
     uncertainty: bool
     embeddings: bool
+    accelerator: str = "cpu"
 
     def __call__(self, chunk: Chunk) -> Scored:
         """Score the rows of a chunk; what its reader rejected stays rejected."""
@@ -132,15 +139,13 @@ class Scorer:
 
     def identity(self) -> dict[str, str]:
         """What the predictions depend on, besides the rows."""
-        return {
-            "model": self.stamp,
-            "settings": repr((self.columns.smiles, self.uncertainty, self.embeddings)),
-        }
+        settings = (self.columns.smiles, self.uncertainty, self.embeddings)
+        return {"model": self.stamp, "settings": json.dumps(settings)}
 
     @property
     def predictor(self) -> Predictor:
         """The model, loaded once by each process."""
-        return _loaded(self.model, self.stamp)
+        return _loaded(self.model, self.stamp, self.accelerator)
 
     def _predict(self, chunk: Chunk) -> Prediction:
         columns, smiles = self.columns, self.columns.smiles
@@ -172,7 +177,7 @@ def scorer_for(
     """
     path = Path(request.model)
     stamp = digest(path) if path.is_file() else ""  # loading it says what is wrong
-    predictor = _loaded(str(request.model), stamp)
+    predictor = _loaded(str(request.model), stamp, request.accelerator)
     task = predictor.model.task
     columns, messages = choose_columns(
         table, smiles=request.smiles, features=predictor.model.features, need_targets=False
@@ -191,7 +196,13 @@ def scorer_for(
     for text in messages:
         reporter.message(text)
     return Scorer(
-        str(request.model), stamp, columns, names, request.uncertainty, request.embeddings
+        str(request.model),
+        stamp,
+        columns,
+        names,
+        request.uncertainty,
+        request.embeddings,
+        request.accelerator,
     )
 
 
@@ -232,6 +243,6 @@ def added_columns(prediction: Prediction, task: Task, uncertainty: bool) -> dict
 
 
 @lru_cache(maxsize=2)
-def _loaded(model: str, stamp: str) -> Predictor:
+def _loaded(model: str, stamp: str, accelerator: str) -> Predictor:
     del stamp  # another file under the same name is another model
-    return Predictor.load(model)
+    return Predictor.load(model).to(accelerator)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 
 from gad.data.tables import Chunk, open_table
-from gad.data.tables.parts import open_parts
+from gad.data.tables.parts import PartsWriter, open_parts
 from gad.data.tables.writers import RejectsWriter, forget_rejects
 from gad.machine import cores
 from gad.prediction.engines.base import PredictionSummary, Request, Scored, Scorer, scorer_for
@@ -35,43 +35,31 @@ class LocalEngine:
         table = open_table(request.data)
         scorer = scorer_for(request, table, reporter)
         added = list(scorer.names.values())
+        number, count = request.part or (1, 1)
+        identity = {"input": table.fingerprint(), **scorer.identity()}
+        if request.part:
+            identity |= {"part": f"{number}/{count}", "block": str(CHUNK)}
         parts = open_parts(
             request.output,
             (*table.names, *added),
-            {"input": table.fingerprint(), **scorer.identity()},
+            identity,
             table.types,
             resume=request.resume,
         )
-        path = Path(request.output).parent / "rejects.csv"
         if parts.finished is not None:
             reporter.message(f"{request.output} is finished already: there is nothing to do")
             return replace(PredictionSummary(**parts.finished), output=str(request.output))
-        for scored in self._scored(scorer, table.chunks(CHUNK, parts.done_rows)):
+        if request.part:  # blocks of this part that are done, and those of other parts, are skipped
+            first = number - 1 + -(-parts.done_rows // CHUNK) * count
+            chunks: Iterable[Chunk] = islice(table.chunks(CHUNK), first, None, count)
+        else:
+            chunks = table.chunks(CHUNK, parts.done_rows)
+        total = table.rows if request.part is None else None
+        for scored in self._scored(scorer, iter(chunks)):
             parts.write(scored.columns, scored.rejects, {"unseen": scored.unseen})
-            reporter.progress("predicting", parts.done_rows, table.rows)
-        rejected = list(parts.rejects())
-        summary = PredictionSummary(
-            output=str(request.output),
-            rows=parts.done_rows,
-            predicted=parts.done_rows - len(rejected),
-            rejected=len(rejected),
-            rejects=str(path) if rejected else None,
-            unseen_elements=parts.counts()["unseen"],
-            targets=list(scorer.predictor.targets),
-            columns=added,
-        )
-        forget_rejects(path)
-        if rejected:
-            with RejectsWriter(path) as writer:
-                for reject in rejected:
-                    writer.add(*reject)
-                writer.commit()
-        parts.commit(summary.to_dict())
-        if summary.unseen_elements:
-            reporter.message(
-                f"{summary.unseen_elements} molecules have elements the model has no name for"
-            )
-        return summary
+            reporter.progress("predicting", parts.done_rows, total)
+        name = f"rejects-{number}-of-{count}.csv" if request.part else "rejects.csv"
+        return finish(parts, request.output, name, scorer.predictor.targets, added, reporter)
 
     def _scored(self, scorer: Scorer, chunks: Iterator[Chunk]) -> Iterator[Scored]:
         """Chunks with their predictions, in order; in processes once the file proves long."""
@@ -87,3 +75,39 @@ class LocalEngine:
         yield from Parallel(
             n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="2*n_jobs"
         )(tasks)
+
+
+def finish(
+    parts: PartsWriter,
+    output: str | Path,
+    rejects_name: str,
+    targets: Iterable[str],
+    added: list[str],
+    reporter: Reporter,
+) -> PredictionSummary:
+    """Write the rejects, let the output appear, and tell what became of the rows."""
+    path = Path(output).parent / rejects_name
+    forget_rejects(path)
+    rejected = 0
+    with RejectsWriter(path) as writer:
+        for reject in parts.rejects():
+            writer.add(*reject)
+            rejected += 1
+        if rejected:
+            writer.commit()
+    summary = PredictionSummary(
+        output=str(output),
+        rows=parts.done_rows,
+        predicted=parts.done_rows - rejected,
+        rejected=rejected,
+        rejects=str(path) if rejected else None,
+        unseen_elements=parts.counts()["unseen"],
+        targets=list(targets),
+        columns=added,
+    )
+    parts.commit(summary.to_dict())
+    if summary.unseen_elements:
+        reporter.message(
+            f"{summary.unseen_elements} molecules have elements the model has no name for"
+        )
+    return summary
