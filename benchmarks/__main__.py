@@ -13,6 +13,7 @@ NAMES = {
     "profile": "where the time of a training step and of a prediction goes",
     "growth": "time and memory against molecules, width, depth and size; threads or processes",
     "docs": "write the records into the tables of docs/performance.md",
+    "ray_scoring": "a million rows on a Ray cluster, beside the local engine",
     "large_graphs": "graphs of up to a million nodes",
     "accuracy": "test errors beside other programs, hours",
 }
