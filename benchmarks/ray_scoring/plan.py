@@ -41,8 +41,8 @@ def plan(record: dict[str, Any] | None) -> str:
             f"{MOLECULES * record['output_bytes_per_row'] / 1e9:,.0f} GB."
         ),
         (
-            f"- Memory: {worker / 1000:.1f} GB a core, Ray included; in all {middle} MB in the middle "
-            f"of the run, {end} MB at its end."
+            f"- Memory: {worker / 1000:.1f} GB a core, Ray included; in all {middle} MB half-way "
+            f"through the run, {end} MB at its end."
         ),
         "",
         "| hours | " + " | ".join(f"{cores} cores a node" for cores in CORES) + " |",
