@@ -104,13 +104,13 @@ class Run:
 def save_split(run: Run) -> None:
     """Draw the scaffold split of a seed, once, over the rows that can be read."""
     from gad.data.rows import Source
-    from gad.training.dataset import load_dataset, split_dataset
+    from gad.training.dataset import Splitting, load_dataset, split_dataset
 
     if run.split_file.exists():
         return
     table = SETS[run.set]
     data = load_dataset(Source(str(table.path), "smiles", [table.target]), load_recipe("default"))
-    (split,), _ = split_dataset(data, "scaffold", seed=run.seed, fractions=FRACTIONS)
+    (split,), _ = split_dataset(data, Splitting("scaffold", fractions=FRACTIONS), seed=run.seed)
     rows = data.packed.rows.numpy()
     run.work.mkdir(parents=True, exist_ok=True)
     Split(*(rows[part] for _, part in split.parts())).save(run.split_file)

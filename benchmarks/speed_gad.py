@@ -29,16 +29,16 @@ from gad.nn import GAD, count_parameters, decay_groups, mean_log_degree
 from gad.operators import GraphOperators
 from gad.settings.model import Inputs, build_model, preparation_of
 from gad.settings.recipe import Recipe
-from gad.settings.task import Task
+from gad.settings.task import Target, Task
 from gad.training.batches import Batches, Labelled
 from gad.training.fit import fit
 
 # Of the 10,000 molecules to train on; enough for a few seconds at any speed.
 MOLECULES = 6_000
 BUDGET = 100_000
-TASK = Task("regression", ("logP",))
+TASK = Task((Target("logP"),))
 # Named one by one: the comparison stays what it is when the defaults change.
-RECIPE = Recipe(
+RECIPE = Recipe.of(
     width=0, budget=BUDGET, epochs=1, layers=4, towers=5, edges=True, edge_channels=16,
     aggregators=("mean", "max", "min", "dx"), readout="mean", k=0, random_walk=0,
     scalers=("identity", "amplification", "attenuation"), batch_norm=True, graph_norm=True,

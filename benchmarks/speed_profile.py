@@ -205,7 +205,7 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
     from gad.settings.model import build_model, inputs_of, preparation_of
     from gad.settings.recipe import Recipe
 
-    recipe = Recipe(width=0, budget=BUDGET)
+    recipe = Recipe.of(width=0, budget=BUDGET)
     preparation = preparation_of(recipe)
     model = build_model(recipe, inputs_of(preparation), 1).eval()
     texts = smiles(count)
@@ -222,7 +222,7 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
             molecules = list(parse_all(texts)[0].values())
         with stage("featurise"):
             graphs = preparation.featurizer.graphs(molecules)
-        if recipe.descriptors:
+        if recipe.molecules.descriptors:
             read = arrays.read(molecules)
             with stage("descriptors"):
                 quick_descriptors_of(read)

@@ -126,6 +126,20 @@ def test_kernels_that_are_switched_off_say_so():
     assert "GAD_NATIVE" in kernels["reason"]
 
 
+def test_every_setting_is_listed_with_its_meaning():
+    shown = done("recipes", "--settings").out
+    found = done("recipes", "--settings", "--json").json["settings"]
+    assert list(found) == ["molecules", "model", "training"]
+    for section, settings in found.items():
+        assert f"[{section}]" in shown
+        for key, setting in settings.items():
+            assert key in shown
+            assert setting["meaning"][:40] in shown
+            assert "default" in setting
+    assert found["model"]["scheme"]["choices"] == ["implicit", "spectral", "none"]
+    assert found["training"]["ema"]["range"] == [0, 0.999999]
+
+
 def test_only_the_first_of_several_processes_speaks(monkeypatch):
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert done("recipes") == done("recipes", "--json")

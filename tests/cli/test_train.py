@@ -142,6 +142,49 @@ def test_a_folder_is_not_overwritten(table, esol_run):
     assert (esol_run / "model.gad").read_bytes() == before
 
 
+BEFORE_IT_STARTS = {
+    "labels": (("--target", "logS", "--task", "classification"), "0 and 1"),
+    "target": (("--target", "logP"), "'logP'"),
+    "split file": (("--split-file", "nothing.json"), "nothing.json"),
+    "recipe": (("--set", "width=0", "--set", "budget=10"), "10"),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"), BEFORE_IT_STARTS.values(), ids=BEFORE_IT_STARTS.keys()
+)
+def test_a_training_that_fails_before_it_starts_leaves_nothing(table, tmp_path, options, hint):
+    out = tmp_path / "runs" / "first"
+    refused = call("train", table, *TINY, *options, "--out", out)
+    assert refused.code == 1
+    assert hint in refused.err
+    assert not (tmp_path / "runs").exists()
+    done("train", table, *TINY, "--out", out)
+
+
+def test_a_folder_with_something_else_in_it_keeps_that(table, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine", encoding="utf-8")
+    options = ("train", table, *TINY, "--out", tmp_path)
+    assert call(*options, "--set", "width=0", "--set", "budget=10").code == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_each_fold_is_scaled_by_its_own_training_rows(tmp_path):
+    """A held-out outlier, in a feature and in the label, is not seen by the member of its fold."""
+    rows = [{**row, "dose": i % 7} for i, row in enumerate(esol_rows(60))]
+    rows[11] |= {"logS": 1e6, "dose": 1e6}
+    table = write_csv(tmp_path / "table.csv", rows)
+    out = tmp_path / "run"
+    done(
+        "train", table, *TINY, "--target", "logS", "--feature", "dose", "--folds", "3", "--out", out
+    )
+    model = gad.load(out / "model.gad").model
+    held = [11 in json.loads((out / f"split-{i}.json").read_text())["test"] for i in range(3)]
+    assert sum(held) == 1
+    for outside, scale in zip(held, model.scales, strict=True):
+        assert bool(scale.labels[1, 0] < 1e3) == bool(scale.values[1, -1] < 1e3) == outside
+
+
 def test_k_fold(table, tmp_path):
     found = done("train", table, *TINY, "--folds", "3", "--out", tmp_path / "run", "--json").json
     assert found["members"] == 3

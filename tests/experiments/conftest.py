@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ from gad.data import known
 from gad.data.known.graphset import GraphSet, pointers
 from gad.data.splits import Split
 from gad.experiments.models import is_short, recipe_of, run_of
-from gad.experiments.sets import offered
 
 
 def rings(count: int = 48) -> GraphSet:
@@ -51,13 +49,11 @@ def rings(count: int = 48) -> GraphSet:
 
 
 @pytest.fixture
-def graphs() -> Iterator[GraphSet]:
+def graphs(monkeypatch: pytest.MonkeyPatch) -> GraphSet:
     """While a test runs, these graphs are the known set zinc."""
     made = rings()
-    before = known.KNOWN["zinc"]
-    with offered(made):
-        yield made
-    assert known.KNOWN["zinc"] is before
+    monkeypatch.setitem(known.KNOWN, "zinc", lambda: made)
+    return made
 
 
 def record(folder: Path, data: str, **changes: Any) -> None:

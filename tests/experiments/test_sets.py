@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from gad.data import known
 from gad.experiments.models import Run, recipe_of
-from gad.experiments.sets import first, inputs_of, load_graphs, offered
+from gad.experiments.sets import first, inputs_of, load_graphs
 from tests.experiments.conftest import rings
 
 
@@ -23,13 +21,6 @@ def test_the_first_molecules_of_each_part():
             c, d = getattr(whole, pointer)[theirs : theirs + 2]
             np.testing.assert_array_equal(getattr(some, array)[a:b], getattr(whole, array)[c:d])
         assert some.targets[mine] == whole.targets[theirs]
-
-
-def test_a_set_is_offered_for_a_while():
-    with offered(first(rings(), 2)) as name:
-        assert len(known.load(name)) == 6
-    with pytest.raises(ValueError, match="no known data set"):
-        known.load(name)
 
 
 def test_inputs_follow_the_recipe(graphs):

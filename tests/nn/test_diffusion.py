@@ -113,7 +113,7 @@ def test_times_start_up_to_the_longest(longest):
 
 
 def test_a_recipe_says_from_where_times_are_learned():
-    recipe = Recipe(width=20, longest_time=2.0)
+    recipe = Recipe.of(width=20, longest_time=2.0)
     model = build_model(recipe, Inputs((28,), 0, (4,), 0), 1)
     assert all(1.5 < float(layer.times.detach().max()) <= 2.0 for layer in model.diffusions())
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,14 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 import gad
-from gad.prediction.model_file import FORMAT, ModelFileError, checksum, load_model, read_card
+from gad.prediction.model_file import (
+    FORMAT,
+    ModelFileError,
+    Part,
+    checksum,
+    load_model,
+    read_card,
+)
 
 
 def rewritten(path, change):
@@ -20,6 +29,26 @@ def rewritten(path, change):
     change(card, tensors)
     text = json.dumps(card)
     return save(tensors, metadata={"gad": text, "sha256": checksum(text, tensors)})
+
+
+def earlier(path, version, change=None):
+    """The file as an earlier version wrote it: one scale, a recipe without sections."""
+
+    def older(card, tensors):
+        card["format"] = version
+        card["recipe"] = {k: v for part in card["recipe"].values() for k, v in part.items()}
+        del card["parts"]
+        scale = {name: tensors.pop(f"scale/0.{name}") for name in ("labels", "values")}
+        for name in [name for name in tensors if name.startswith("scale/")]:
+            del tensors[name]
+        tensors["feature_scale"] = scale["values"]
+        mean, std = scale["labels"].tolist()
+        kinds = {target["kind"] for target in card["task"].pop("targets")}
+        card["task"] |= {"mean": mean, "std": std} if kinds == {"regression"} else {"loss": "log"}
+        if change is not None:
+            change(card, tensors)
+
+    return rewritten(path, older)
 
 
 def test_a_model_survives_the_file(run):
@@ -41,8 +70,13 @@ def test_a_model_survives_the_file(run):
         (lambda card, _: card.update(format=0), "older format"),
         (lambda card, _: card.update(format="?"), "card cannot be read"),
         (lambda card, _: card.update(members=99), "do not fit"),
-        (lambda card, _: card["recipe"].update(width=99_990), "does not hold"),
-        (lambda card, _: card["recipe"].update(layers=900), "does not hold|damaged"),
+        (lambda card, _: card["recipe"]["model"].update(width=99_990), "does not hold"),
+        (lambda card, _: card["recipe"]["model"].update(layers=900), "does not hold|damaged"),
+        (lambda card, _: card["recipe"]["model"].update(epochs=3), r"belongs into \[training\]"),
+        (lambda card, _: card.update(parts=[1]), "damaged"),
+        (lambda card, _: card["task"]["targets"][0].update(kind="odd"), "odd"),
+        (lambda _, tensors: tensors.pop("scale/0.labels"), "damaged"),
+        (lambda _, tensors: tensors.update({"scale/0.values": torch.zeros(2, 3)}), "scales"),
         (lambda card, _: card["recipe"].update(surprise=1), "surprise"),
         (lambda card, _: card["inputs"].update(atom_cardinalities=[10**9]), "does not hold"),
         (lambda card, _: card["inputs"].update(graph_values=-5), "damaged"),
@@ -74,15 +108,33 @@ def test_a_single_bit_is_noticed(run, tmp_path):
             load_model(path)
 
 
-def test_a_file_of_the_first_format_is_read(run, tmp_path):
-    """It has no checksum."""
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_file_of_an_earlier_format_is_read(run, tmp_path, version):
     path = tmp_path / "model.gad"
-    with safe_open(run.directory / "model.gad", framework="pt") as file:
-        card = json.loads(file.metadata()["gad"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    path.write_bytes(save(tensors, metadata={"gad": json.dumps({**card, "format": 1})}))
+    path.write_bytes(earlier(run.directory / "model.gad", version))
     loaded = gad.load(path)
     np.testing.assert_array_equal(loaded.predict(["CCO"]), run.model.predict(["CCO"]))
+    assert loaded.model.recipe == run.model.model.recipe
+    then, now = read_card(path), read_card(run.directory / "model.gad")
+    assert then["recipe"] == now["recipe"]
+    assert then["task"] == now["task"]
+
+
+def test_parts_are_kept_with_their_numbers(run, tmp_path):
+    part = Part({"level": 0.9}, {"halves": torch.rand(3), "bits": torch.ones(2, dtype=torch.uint8)})
+    replace(run.model.model, parts={"calibration": part}).save(tmp_path / "model.gad")
+    found = load_model(tmp_path / "model.gad").parts["calibration"]
+    assert found.settings == part.settings
+    torch.testing.assert_close(found.tensors, part.tensors, rtol=0, atol=0)
+    assert read_card(tmp_path / "model.gad")["parts"] == {"calibration": {"level": 0.9}}
+
+
+def test_every_recorded_model_opens():
+    """They are of format 2, from before recipes had sections."""
+    files = sorted(Path(__file__).parents[2].glob("results/*/models/*.gad"))
+    assert len(files) > 20
+    for path in files:
+        assert load_model(path).recipe.to_dict() == read_card(path)["recipe"]
 
 
 def test_other_files_are_refused(tmp_path):

@@ -2,7 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from gad.settings.recipe import Recipe, RecipeError, load_recipe, parse_setting, recipe_names
+from gad.settings.model import preparation_of
+from gad.settings.recipe import (
+    Recipe,
+    RecipeError,
+    load_recipe,
+    parse_setting,
+    recipe_names,
+    shipped,
+)
+from gad.settings.sections import all_settings
 
 
 def test_every_shipped_recipe_can_be_read():
@@ -15,8 +24,12 @@ def test_text_is_read_as_the_type_of_its_key():
     recipe = Recipe().override(
         {"epochs": "3", "learning_rate": "2e-4", "edges": "false", "aggregators": "[mean, 'dx']"}
     )
-    assert (recipe.epochs, recipe.learning_rate, recipe.edges) == (3, 2e-4, False)
-    assert recipe.aggregators == ("mean", "dx")
+    assert (recipe.training.epochs, recipe.training.learning_rate, recipe.model.edges) == (
+        3,
+        2e-4,
+        False,
+    )
+    assert recipe.model.aggregators == ("mean", "dx")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +63,7 @@ def test_round_trip():
 def test_files(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('epochs = 5\nscheme = "spectral"\n', encoding="utf-8")
-    assert load_recipe(path) == Recipe(epochs=5, scheme="spectral")
+    assert load_recipe(path) == Recipe.of(epochs=5, scheme="spectral")
     path.write_text("epochs = = 5", encoding="utf-8")
     with pytest.raises(RecipeError, match="not TOML"):
         load_recipe(path)
@@ -58,6 +71,53 @@ def test_files(tmp_path):
         load_recipe(tmp_path / "nothing.toml")
     with pytest.raises(RecipeError, match="did you mean 'default'"):
         load_recipe("defualt")
+
+
+def test_sections_and_flat_keys_say_the_same(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("[model]\nwidth = 60\n[training]\nepochs = 5\n", encoding="utf-8")
+    recipe = load_recipe(path)
+    assert recipe == Recipe.of(width=60, epochs=5)
+    assert Recipe.from_dict(recipe.to_sections()) == recipe
+    assert recipe.to_sections()["model"]["width"] == recipe.to_dict()["width"] == 60
+    path.write_text("[model]\nepochs = 5\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match=r"epochs belongs into \[training\]"):
+        load_recipe(path)
+    path.write_text("[trainng]\nepochs = 5\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match="unknown key 'trainng'"):
+        load_recipe(path)
+    path.write_text("[training]\nepoch = 5\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match="did you mean 'epochs'"):
+        load_recipe(path)
+    path.write_text("model = 3\n", encoding="utf-8")
+    with pytest.raises(RecipeError, match="model is a section"):
+        load_recipe(path)
+
+
+def test_every_shipped_recipe_is_in_sections():
+    for name in recipe_names():
+        lines = [line for line in shipped(name).splitlines() if line and line[0] != "#"]
+        assert lines[0].startswith("["), name
+
+
+def test_every_setting_has_a_meaning_and_a_default_that_is_allowed():
+    assert len(all_settings()) == sum(len(part) for part in Recipe().to_sections().values())
+    for key, setting in all_settings().items():
+        assert setting.meaning[-1] != ".", key
+        setting.check(setting.default)
+        assert setting.read(setting.default, "here") == setting.default
+
+
+def test_molecules_are_prepared_as_the_recipe_says():
+    """Every setting of molecules changes what is prepared: none is forgotten on the way."""
+    usual = preparation_of(Recipe())
+    others = {
+        "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4,
+        "laplacian": "combinatorial", "field": "transposed",
+    }  # fmt: skip
+    assert set(others) == set(Recipe().to_sections()["molecules"])
+    for key, value in others.items():
+        assert preparation_of(Recipe.of(**{key: value})) != usual, key
 
 
 def test_settings_are_key_and_value():

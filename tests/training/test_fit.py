@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 
 from gad.settings.model import build_model, inputs_of, preparation_of
 from gad.settings.recipe import Recipe
-from gad.settings.task import Task
+from gad.settings.task import Scale, Task
 from gad.training import fit as module
 from gad.training.batches import Batches, Labelled
 from gad.training.fit import fit
 
-TINY = Recipe(width=12, layers=2, towers=2, epochs=3, batch_size=16, warmup=1, descriptors=False)
+TINY = Recipe.of(width=12, layers=2, towers=2, epochs=3, batch_size=16, warmup=1, descriptors=False)
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +22,10 @@ def data(table):
 
     smiles, labels = table
     smiles, labels = smiles[:60], labels[:60, None]
-    task = Task.of(None, ("logS",), ("",), labels[:48], "l1")
+    task = Task.of(None, ("logS",), ("",), labels, "l1")
+    scale = Scale.of(task, labels[:48], np.ones(48), torch.zeros(48, 0))
     packed = read_molecules(smiles, preparation_of(TINY))
-    return task, Labelled(packed, task.to_model(labels), torch.ones(60))
+    return task, Labelled(packed, scale.to_model(labels), torch.ones(60))
 
 
 ROWS = {"train": torch.arange(48), "val": torch.arange(48, 60)}
@@ -51,7 +50,9 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_bits(
     data, tmp_path, monkeypatch, schedule, after
 ):
     task, labelled = data
-    recipe = replace(TINY, schedule=schedule, dropout=0.1, ema=0.9, plateau_patience=0)
+    recipe = TINY.override(
+        {"schedule": schedule, "dropout": 0.1, "ema": 0.9, "plateau_patience": 0}
+    )
     whole = fit(fresh(recipe), recipe, task, labelled, ROWS)
     monkeypatch.setattr(module, "CHECKPOINT_SECONDS", 0.0)
     saves = []
@@ -76,7 +77,9 @@ def test_a_run_that_is_cut_off_goes_on_to_the_same_bits(
 
 def test_the_best_epoch_is_kept_and_patience_stops(data):
     task, labelled = data
-    recipe = replace(TINY, epochs=30, patience=2, learning_rate=0.05, schedule="constant")
+    recipe = TINY.override(
+        {"epochs": 30, "patience": 2, "learning_rate": 0.05, "schedule": "constant"}
+    )
     fitted = fit(fresh(recipe), recipe, task, labelled, ROWS)
     losses = [row["val_loss"] for row in fitted.curve]
     assert fitted.best_loss == min(losses)
@@ -101,7 +104,7 @@ def test_the_curve_has_the_diffusion_times(data):
 
 
 def test_cosine_rises_and_falls():
-    rate = module._rate(replace(TINY, epochs=10, warmup=2), 5)
+    rate = module._rate(TINY.override({"epochs": 10, "warmup": 2}).training, 5)
     values = [rate(step) for step in range(50)]
     assert values[:10] == pytest.approx([(s + 1) / 10 for s in range(10)])
     assert max(values) == 1.0
@@ -136,9 +139,9 @@ def test_missing_labels_have_no_part(data):
 @pytest.mark.parametrize(("decay", "alike"), [(0.0, True), (0.5, False)])
 def test_optimisers_differ_by_how_weights_decay(data, decay, alike):
     task, labelled = data
-    recipe = replace(TINY, epochs=1, weight_decay=decay)
+    recipe = TINY.override({"epochs": 1, "weight_decay": decay})
     fits = [
-        fit(fresh(recipe), replace(recipe, optimizer=name), task, labelled, ROWS)
+        fit(fresh(recipe), recipe.override({"optimizer": name}), task, labelled, ROWS)
         for name in ("adamw", "adam")
     ]
     ours, theirs = (weights(fitted)["blocks.0.across_towers.weight"] for fitted in fits)

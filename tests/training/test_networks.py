@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import numpy as np
 import pytest
 import torch
-from safetensors import safe_open
-from safetensors.torch import save
 
 import gad
 from gad.data.known import GraphSet
@@ -21,9 +18,10 @@ from gad.nn.baselines import NETWORKS, WITHOUT_EDGES, BaselineBlock
 from gad.operators.cycles import count_cycles
 from gad.prediction.model_file import load_model
 from gad.settings.model import Inputs, build_model, preparation_of
-from gad.settings.recipe import _CHOICES, HEADS, NO_BONDS, Recipe, RecipeError
-from gad.training import dataset as datasets
+from gad.settings.recipe import Recipe, RecipeError
+from gad.settings.sections import HEADS, NO_BONDS, all_settings
 from gad.training.dataset import load_dataset
+from tests.prediction.test_model_file import earlier
 
 RINGS = ["c1ccccc1", "C1CC1C", "CCO", "C", "C1CC2CCC1C2", "c1ccc2ccccc2c1", "[Na+].[Cl-]"]
 CASES = [(n, e) for n in ("gad", *NETWORKS) for e in (True, False)]
@@ -36,7 +34,7 @@ def recipe_of(network, **changes):
 
 
 def test_recipes_and_layers_know_the_same_networks():
-    assert _CHOICES["network"] == ("gad", *NETWORKS)
+    assert all_settings()["network"].choices == ("gad", *NETWORKS)
     assert NO_BONDS == WITHOUT_EDGES
 
 
@@ -68,9 +66,11 @@ def test_the_widest_network_within_the_budget(network, edges):
     model = build_model(recipe, inputs, 1)
     block = GADBlock if network == "gad" else BaselineBlock
     assert all(isinstance(b, block) for b in model.blocks)
-    assert len(model.blocks) == recipe.layers
+    assert len(model.blocks) == recipe.model.layers
     assert 60_000 < count_parameters(model) <= 100_000
-    wider = build_model(recipe.override({"width": model.channels + recipe.width_step}), inputs, 1)
+    wider = build_model(
+        recipe.override({"width": model.channels + recipe.model.width_step}), inputs, 1
+    )
     assert count_parameters(wider) > 100_000
 
 
@@ -94,24 +94,22 @@ def test_from_smiles_to_a_model_file_and_back(network, tmp_path):
         (RINGS * 4, targets), start_from=tmp_path / "run" / "model.gad", out=tmp_path / "more",
         settings={"epochs": 1, "learning_rate": 1e-12, "warmup": 0}, baselines=False,
     )  # fmt: skip
-    assert again.model.model.recipe.network == network
-    assert again.model.model.recipe.cycles == 8
-    assert again.model.model.recipe.value_norm
+    assert again.model.model.recipe.model.network == network
+    assert again.model.model.recipe.molecules.cycles == 8
+    assert again.model.model.recipe.model.value_norm
 
 
 def test_files_from_before_these_keys_can_be_read(run, tmp_path):
-    with safe_open(run.directory / "model.gad", framework="pt") as file:
-        card = json.loads(file.metadata()["gad"])
-        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    card["format"] = 1  # which has no checksum
-    for key in ("network", "cycles", "laplacian", "field", "value_norm"):
-        del card["recipe"][key]
-    for key in ("cycles", "combinatorial", "transposed"):
-        del card["preparation"][key]
-    old = tmp_path / "old.gad"
-    old.write_bytes(save(tensors, metadata={"gad": json.dumps(card)}))
-    assert load_model(old).recipe == run.model.model.recipe
-    np.testing.assert_array_equal(gad.load(old).predict(RINGS[:3]), run.model.predict(RINGS[:3]))
+    def old(card, tensors):
+        for key in ("network", "cycles", "laplacian", "field", "value_norm"):
+            del card["recipe"][key]
+        for key in ("cycles", "combinatorial", "transposed"):
+            del card["preparation"][key]
+
+    path = tmp_path / "old.gad"
+    path.write_bytes(earlier(run.directory / "model.gad", 1, old))
+    assert load_model(path).recipe == run.model.model.recipe
+    np.testing.assert_array_equal(gad.load(path).predict(RINGS[:3]), run.model.predict(RINGS[:3]))
 
 
 # ------------------------------------------------------------------------------ what is fed
@@ -136,7 +134,7 @@ def test_a_model_without_bonds_does_not_see_them(network):
 
 
 def test_cycles_are_features_of_atoms_and_bonds():
-    data = load_dataset(Source((["C1CC1C", "CC"], [0.0, 1.0])), Recipe(cycles=4))
+    data = load_dataset(Source((["C1CC1C", "CC"], [0.0, 1.0])), Recipe.of(cycles=4))
     plain = load_dataset(Source((["C1CC1C", "CC"], [0.0, 1.0])), Recipe())
     assert data.inputs.atom_values == plain.inputs.atom_values + 2
     assert data.inputs.bond_cardinalities == (*plain.inputs.bond_cardinalities, 5, 5)
@@ -151,11 +149,11 @@ def test_values_are_normalised_where_they_enter():
     inputs = Inputs((4,), 3, (3,), 0)
     atoms, values = torch.randint(4, (50, 1)), torch.randn(50, 3)
     torch.manual_seed(0)
-    encoder = build_model(Recipe(value_norm=True), inputs, 1).encoder
+    encoder = build_model(Recipe.of(value_norm=True), inputs, 1).encoder
     scaled = encoder((atoms, values * torch.tensor([0.5, 1.0, 40.0]) + 7))
     torch.testing.assert_close(scaled, encoder((atoms, values)), rtol=0, atol=1e-3)
     assert build_model(Recipe(), inputs, 1).encoder.norm is None
-    assert build_model(Recipe(value_norm=True), Inputs((4,), 0, (3,), 0), 1).encoder.norm is None
+    assert build_model(Recipe.of(value_norm=True), Inputs((4,), 0, (3,), 0), 1).encoder.norm is None
 
 
 def test_counts_of_cycles_enter_messages_without_bonds_too():
@@ -173,7 +171,7 @@ def test_a_molecule_with_too_many_cycles_is_set_aside(monkeypatch):
     monkeypatch.setattr("gad.operators.cycles._PER_NODE", 12)
     monkeypatch.setattr("gad.data.store.molecules.count_cycles", partial(count_cycles, limit=0))
     cubane = "C12C3C4C1C5C2C3C45"
-    packed = read_molecules(["CCO", cubane, "C1CC1"], preparation_of(Recipe(cycles=8)))
+    packed = read_molecules(["CCO", cubane, "C1CC1"], preparation_of(Recipe.of(cycles=8)))
     assert list(packed.rejects) == [1]
     assert "cycles" in packed.rejects[1]
     assert packed.rows.tolist() == [0, 2]
@@ -205,16 +203,11 @@ def graph_set(values=0):
     )
 
 
-@pytest.fixture
-def known(monkeypatch):
-    def load(values=0, **recipe):
-        monkeypatch.setattr(datasets.known, "load", lambda _: graph_set(values))
-        return load_dataset(Source("zinc"), Recipe(**recipe))
-
-    return load
+def known(values=0, **recipe):
+    return load_dataset(Source(graph_set(values)), Recipe.of(**recipe))
 
 
-def test_known_graphs_get_nothing_but_the_graph(known):
+def test_known_graphs_get_nothing_but_the_graph():
     """Whatever the recipe says of descriptors and hydrogens: there is no molecule to ask."""
     data = known(descriptors=True, explicit_hydrogens=True)
     assert data.preparation is None
@@ -224,7 +217,7 @@ def test_known_graphs_get_nothing_but_the_graph(known):
     assert torch.equal(data.packed.atoms, torch.from_numpy(graph_set().atom_categories))
 
 
-def test_known_graphs_bring_their_values_before_what_is_computed(known):
+def test_known_graphs_bring_their_values_before_what_is_computed():
     data = known(values=11, cycles=4, random_walk=2)
     assert data.inputs == Inputs((5,), 11 + 2 + 2, (3, 2, 5, 5), 0)
     given = torch.from_numpy(graph_set(11).atom_values)
@@ -234,11 +227,11 @@ def test_known_graphs_bring_their_values_before_what_is_computed(known):
     torch.testing.assert_close(log, torch.log2(1 + torch.tensor(counts, dtype=torch.float32)))
     walks = data.packed.atom_values[:, 13:]
     torch.testing.assert_close(walks[:3], torch.tensor([[0.0, 0.5]] * 3), atol=1e-6, rtol=0)
-    model = build_model(Recipe(cycles=4, random_walk=2), data.inputs, 1)
+    model = build_model(Recipe.of(cycles=4, random_walk=2), data.inputs, 1)
     assert torch.isfinite(model(**data.packed.batch(torch.arange(3)).inputs())).all()
 
 
-def test_known_graphs_packed_in_parts_are_the_same(known, monkeypatch):
+def test_known_graphs_packed_in_parts_are_the_same(monkeypatch):
     whole = known(values=2, cycles=5, random_walk=3).packed
     monkeypatch.setattr("gad.data.store.graphs._GRAPHS_AT_ONCE", 2)
     parts = known(values=2, cycles=5, random_walk=3).packed
@@ -253,7 +246,7 @@ def test_known_graphs_packed_in_parts_are_the_same(known, monkeypatch):
     torch.testing.assert_close(one, other)
 
 
-def test_the_field_follows_the_recipe(known):
+def test_the_field_follows_the_recipe():
     plain, turned = known().packed.operators, known(field="transposed").packed.operators
     torch.testing.assert_close(turned.field, plain.field[plain.reverse])
     other = known(laplacian="combinatorial").packed.operators
@@ -261,15 +254,14 @@ def test_the_field_follows_the_recipe(known):
     assert other.field.shape == plain.field.shape
 
 
-def test_a_model_of_known_graphs_cannot_read_smiles(known, tmp_path):
-    known()
+def test_a_model_of_known_graphs_cannot_read_smiles(tmp_path):
     for network in ("gad", "gsn"):
         settings = {"epochs": 1, "width": 20, "layers": 2, "network": network, "cycles": 4}
         out = tmp_path / network
-        run = gad.train("zinc", settings=settings, out=out, baselines=False)
+        run = gad.train(graph_set(), settings=settings, out=out, baselines=False)
         loaded = gad.load(out / "model.gad")
         with pytest.raises(ValueError, match="cannot read SMILES"):
             loaded.predict(["CCO"])
-        data = load_dataset(Source("zinc"), loaded.model.recipe)
+        data = load_dataset(Source(graph_set()), loaded.model.recipe)
         values, _ = loaded.run(data.packed)
         torch.testing.assert_close(values, run.model.run(data.packed)[0], rtol=0, atol=0)

@@ -8,14 +8,13 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import optuna
 import pytest
 
 from gad.data.rows import Source
-from gad.experiments.sets import load_graphs, offered
+from gad.experiments.sets import load_graphs
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe, recipe_names
 from gad.training.fit import Hardware
@@ -110,7 +109,7 @@ def test_fewer_trials_than_there_are_need_no_training(table, space, tmp_path):
 
 def test_test_labels_are_not_there(table):
     """Whatever the test rows say, the same is found; and their labels cannot be read."""
-    bench = Bench(Source(table), Recipe(epochs=1, layers=1, width=10))
+    bench = Bench(Source(table), Recipe.of(epochs=1, layers=1, width=10))
     data, split = bench.prepared(bench.base)
     assert np.isnan(data.targets[split.test]).all()
     assert np.isfinite(data.targets[np.concatenate([split.train, split.val])]).all()
@@ -119,7 +118,7 @@ def test_test_labels_are_not_there(table):
 
 def test_the_error_is_that_of_the_validation_rows(table):
     """By the metrics of an ordinary run with the same seed and split; classes by the log loss."""
-    recipe = Recipe(epochs=2, layers=1, width=10, seed=3)
+    recipe = Recipe.of(epochs=2, layers=1, width=10, seed=3)
     found = Bench(Source(table), recipe).measure(recipe)
     run = train(table, recipe=recipe, baselines=False, out=table.parent / "same")
     assert found.error == pytest.approx(run.summary["metrics"]["val"]["mean"]["mae"])
@@ -133,7 +132,7 @@ def test_several_targets_and_classes(tmp_path):
         row["large"] = 1000 * row["logS"]
         row["soluble"] = int(row["logS"] > -2)
     path = write_csv(tmp_path / "several.csv", rows)
-    recipe = Recipe(epochs=1, layers=1, width=10)
+    recipe = Recipe.of(epochs=1, layers=1, width=10)
     both = Bench(Source(path, targets=("logS", "large")), recipe).measure(recipe)
     assert 0.2 < both.error < 3  # in units of the spread: a thousand does not drown the other
     classes = Bench(Source(path, targets=("soluble",)), recipe)
@@ -146,13 +145,12 @@ def test_the_graphs_of_a_known_set(data_dir, tmp_path, monkeypatch):
     """ZINC has its own split and no SMILES; trials differ in how many eigenpairs they keep."""
     monkeypatch.setenv("GAD_DATA", str(data_dir))
     space = write_space(tmp_path / "k.toml", "k = [5, 10]\nwidth = [10, 15]\n")
-    with offered(load_graphs("zinc", None, 40)) as name:
-        found = tune(
-            name, recipe="zinc-authors", settings={"epochs": 1, "layers": 1},
-            space=space, trials=3, out=tmp_path / "out",
-        )  # fmt: skip
+    found = tune(
+        load_graphs("zinc", None, 40), recipe="zinc-authors", settings={"epochs": 1, "layers": 1},
+        space=space, trials=3, out=tmp_path / "out",
+    )  # fmt: skip
     assert len(found.trials) == 3
-    assert found.recipe.scheme == "spectral"
+    assert found.recipe.model.scheme == "spectral"
     assert found.best.settings["k"] in {5, 10}
     assert all(0 < row.error < 10 for row in found.trials)
 
@@ -163,7 +161,7 @@ def test_settings_are_not_searched(table, space, tmp_path):
         table, space=space, settings={**TINY, "width": 15}, trials=1, out=tmp_path, reporter=said
     )
     assert "width" not in found.best.settings
-    assert found.recipe.width == 15
+    assert found.recipe.model.width == 15
     assert "not searched, since set: width" in said.messages
 
 
@@ -485,7 +483,7 @@ def test_values_may_need_one_another(tmp_path):
 def test_recipes_as_files(tmp_path):
     for recipe in (
         Recipe(),
-        replace(Recipe(), width=60, aggregators=("mean",), weight_decay=3e-7, edges=False),
+        Recipe.of(width=60, aggregators=("mean",), weight_decay=3e-7, edges=False),
     ):
         path = tmp_path / "r.toml"
         path.write_text(to_toml(recipe, "Two\nlines"))

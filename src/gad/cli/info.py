@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from importlib import resources
+import json
+from collections.abc import Mapping, Sequence
 from itertools import takewhile
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from gad.cli.console import Outcome, facts
 from gad.cli.options import Model
@@ -73,10 +75,16 @@ def _listed(values: Mapping[str, Any], between: str = " ", after: str = ", ") ->
     return after.join(f"{key}{between}{text(value)}" for key, value in values.items())
 
 
-def recipes() -> Outcome:
-    """List the recipes that come with the package."""
+def recipes(
+    settings: Annotated[
+        bool, typer.Option("--settings", help="List every setting of a recipe with its meaning.")
+    ] = False,
+) -> Outcome:
+    """List the recipes that come with the package, or the settings a recipe has."""
     from gad.settings.recipe import load_recipe, recipe_names
 
+    if settings:
+        return _settings()
     found = {
         name: {"about": _about(name), "settings": load_recipe(name).to_dict()}
         for name in recipe_names()
@@ -85,8 +93,47 @@ def recipes() -> Outcome:
     return Outcome({"recipes": found}, shown)
 
 
+def _settings() -> Outcome:
+    """Every setting, by section: its default, what it may be, and what it means."""
+    from rich.console import Group
+    from rich.text import Text
+
+    from gad.settings.sections import SECTIONS
+    from gad.settings.setting import settings_of
+
+    told = {
+        name: {setting.key: setting.to_dict() for setting in settings_of(kind)}
+        for name, kind in SECTIONS.items()
+    }
+    shown: list[Any] = []
+    for section, keys in told.items():
+        shown += [
+            Text(f"[{section}]", style="bold"),
+            facts({key: _explained(**setting) for key, setting in keys.items()}),
+            "",
+        ]
+    return Outcome({"settings": told}, Group(*shown[:-1]))
+
+
+def _explained(
+    default: Any,
+    meaning: str,
+    choices: Sequence[str] = (),
+    range: Sequence[float] = (),  # noqa: A002
+) -> str:
+    """A setting in a line: its default, what it means, and its limits where they are not clear."""
+    value = json.dumps(default).replace('"', "")
+    limits = ""
+    if not all(choice in meaning for choice in choices):
+        limits = f" ({', '.join(choices)})"
+    elif range and range[1] < 1e9:
+        limits = f" ({range[0]:g} to {range[1]:g})"
+    return f"{value}: {meaning}{limits}"
+
+
 def _about(name: str) -> str:
     """What a recipe's first lines, its comment, say of it."""
-    text = (resources.files("gad") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
-    comment = takewhile(lambda line: line.startswith("#"), text.splitlines())
+    from gad.settings.recipe import shipped
+
+    comment = takewhile(lambda line: line.startswith("#"), shipped(name).splitlines())
     return " ".join(line.lstrip("# ") for line in comment)

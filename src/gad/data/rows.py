@@ -29,6 +29,19 @@ class Source:
     features: Sequence[str] = ()
     split_column: str | None = None
 
+    @staticmethod
+    def of(
+        data: Any,
+        smiles: str | None,
+        target: str | Sequence[str] | None,
+        weight: str | None,
+        features: Sequence[str],
+        split_column: str | None,
+    ) -> Source:
+        """From the keywords of :func:`gad.train`, where one target may stand alone."""
+        targets = (target,) if isinstance(target, str) else target
+        return Source(data, smiles, targets, weight, tuple(features), split_column)
+
 
 @dataclass(frozen=True, eq=False)
 class Rows:

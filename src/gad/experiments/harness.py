@@ -70,10 +70,11 @@ def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[st
 
 
 def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str, Any]:
+    import numpy as np
     import torch
 
-    from gad.experiments.sets import inputs_of, load_graphs, offered
-    from gad.settings.task import Task
+    from gad.experiments.sets import inputs_of, load_graphs
+    from gad.settings.task import Scale, Task
     from gad.training.run import train
 
     torch.set_num_threads(1)
@@ -84,25 +85,25 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str
     graphs = load_graphs(run.data, run.target, run.limit)
     recipe = fitted_recipe(run, inputs_of(graphs, recipe_of(run)))
     labels = graphs.targets[graphs.split.train]
-    task = Task.of("regression", graphs.target_names, graphs.units, labels, recipe.loss)
+    task = Task.of("regression", graphs.target_names, graphs.units, labels, recipe.training.loss)
+    scale = Scale.of(task, labels, np.ones(len(labels)), torch.zeros(len(labels), 0))
     sheet.open(
         recipe=recipe.to_dict(),
-        scale=float(task.std[0]),
+        scale=float(scale.labels[1, 0]),
         unit=graphs.units[0],
         fingerprint=graphs.fingerprint,
         rows={part: len(rows) for part, rows in graphs.split.parts()},
     )
-    with offered(graphs) as name:
-        trained = train(
-            name,
-            target=graphs.target_names[0],
-            task="regression",
-            recipe=recipe,
-            out=folder,
-            resume=place.resume,
-            baselines=False,
-            reporter=sheet,
-        )
+    trained = train(
+        graphs,
+        target=graphs.target_names[0],
+        task="regression",
+        recipe=recipe,
+        out=folder,
+        resume=place.resume,
+        baselines=False,
+        reporter=sheet,
+    )
     sheet.finish(trained)
     forget_checkpoint(place.results, run)
     if sheet.record["model_file"] is None:

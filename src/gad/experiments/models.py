@@ -131,7 +131,7 @@ class Run:
 def recipe_of(run: Run) -> Recipe:
     """The recipe of a run, with the model's switches, the seed, and the changes asked for.
 
-    >>> recipe_of(Run("zinc", "dgn", "zinc-paper", False, 3)).aggregators
+    >>> recipe_of(Run("zinc", "dgn", "zinc-paper", False, 3)).model.aggregators
     ('mean', 'max', 'min', 'dx')
     """
     known = MODELS[run.data]
@@ -139,16 +139,16 @@ def recipe_of(run: Run) -> Recipe:
         raise RecipeError(f"{run.data} has no model {run.model!r}; there are {', '.join(known)}")
     shipped = load_recipe(run.recipe)
     switches = {**known[run.model], **_ALSO.get((run.recipe_name, run.model), {})}
-    if shipped.random_walk:
+    if shipped.molecules.random_walk:
         switches["k"] = 0  # return probabilities need the whole basis
     own = {"edges": run.edges, "seed": run.seed, "descriptors": False}
     if run.most:
         own |= {"width": 0, "budget": run.most}
     recipe = shipped.override({**switches, **own, **dict(run.settings)})
-    if recipe.loss != "l1":
+    if recipe.training.loss != "l1":
         raise RecipeError(
-            f"loss = {recipe.loss!r}: the tables compare mean absolute errors, so that is what is "
-            "trained and chosen by; leave loss at l1"
+            f"loss = {recipe.training.loss!r}: the tables compare mean absolute errors, so that is "
+            "what is trained and chosen by; leave loss at l1"
         )
     return recipe
 
@@ -189,7 +189,9 @@ def is_current(record: Mapping[str, Any]) -> bool:
 
 def is_short(run: Run) -> bool:
     """Whether a run is allowed less than its recipe's whole schedule, or not all molecules."""
-    return bool(run.limit) or recipe_of(run).epochs < load_recipe(run.recipe).epochs
+    return (
+        bool(run.limit) or recipe_of(run).training.epochs < load_recipe(run.recipe).training.epochs
+    )
 
 
 def fitted_recipe(run: Run, inputs: Inputs) -> Recipe:
@@ -225,23 +227,23 @@ def match(recipe: Recipe, target: int, inputs: Inputs) -> Recipe:
     """
 
     def of(width: int, channels: int) -> Recipe:
-        return replace(recipe, width=width, budget=0, edge_channels=channels)
+        return recipe.override({"width": width, "budget": 0, "edge_channels": channels})
 
-    step, usual = recipe.towers, recipe.edge_channels
+    step, usual = recipe.model.towers, recipe.model.edge_channels
     width = step
     while parameters(of(width + step, 1), inputs) <= target:
         width += step
-    channels = range(1, 4 * usual + 1) if recipe.edges else range(usual, usual + 1)
+    channels = range(1, 4 * usual + 1) if recipe.model.edges else range(usual, usual + 1)
     candidates = [of(w, c) for w in (width, width + step) for c in channels]
     counts = [parameters(candidate, inputs) for candidate in candidates]
     close = [
-        (abs(candidate.edge_channels - usual), candidate)
+        (abs(candidate.model.edge_channels - usual), candidate)
         for candidate, count in zip(candidates, counts, strict=True)
         if abs(count - target) <= 0.5 * CLOSE * target
     ]
     if not close:
         raise RecipeError(
-            f"no width of {recipe.scheme} with these settings has {target:,} parameters ± 1 %"
+            f"no width of {recipe.model.scheme} with these settings has {target:,} parameters ± 1 %"
         )
     return min(close, key=lambda pair: pair[0])[1]
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,25 +32,9 @@ def first(graphs: GraphSet, limit: int) -> GraphSet:
     return graphs.take(np.concatenate(parts), split, f"{graphs.name}-{limit}")
 
 
-@contextmanager
-def offered(graphs: GraphSet) -> Iterator[str]:
-    """The name under which these graphs are a known set for a while; nothing is read twice."""
-    sets = cast("MutableMapping[str, Any]", known.KNOWN)
-    before = sets.get(graphs.name)
-    sets[graphs.name] = lambda: graphs
-    try:
-        yield graphs.name
-    finally:
-        if before is None:
-            del sets[graphs.name]
-        else:
-            sets[graphs.name] = before
-
-
 def inputs_of(graphs: GraphSet, recipe: Recipe) -> Inputs:
     """What these graphs feed a model, found out on two of them."""
     from gad.data.rows import Source
     from gad.training.dataset import load_dataset
 
-    with offered(first(graphs, 1)) as name:
-        return load_dataset(Source(name), recipe).inputs
+    return load_dataset(Source(first(graphs, 1)), recipe).inputs

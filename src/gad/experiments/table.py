@@ -116,7 +116,7 @@ def _label(record: dict[str, Any]) -> str:
 
 def _version(record: dict[str, Any]) -> str:
     """The recipe as text; a key that it does not know yet has its default."""
-    return repr(replace(Recipe.from_dict(record["full_recipe"]), seed=0))
+    return repr(Recipe.from_dict(record["full_recipe"]).override({"seed": 0}))
 
 
 def _order(row: Row) -> tuple[Any, ...]:

@@ -22,16 +22,30 @@ from gad.data.store.molecules import Preparation
 from gad.nn import GAD
 from gad.settings.model import Inputs, build_model
 from gad.settings.recipe import Recipe
-from gad.settings.task import Task
+from gad.settings.task import Scale, Target, Task
 
-FORMAT = 2
-"""Of the file; one of format 1 has no checksum, and is read without."""
+FORMAT = 3
+"""Of the file. Format 1 has no checksum; 1 and 2 have one scaling for all members, and a recipe
+without sections. All are read."""
 
 _KEY, _CHECKSUM = "gad", "sha256"
+_SCALE = "scale"
 
 
 class ModelFileError(ValueError):
     """A model file that cannot be used; the message says why."""
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Something a model brings along besides its networks: numbers, and what they mean.
+
+    Parts have names (calibration, neighbours, …) and are nobody's business here: the file keeps
+    ``settings`` in its card and each tensor as ``<part>/<name>``.
+    """
+
+    settings: dict[str, Any] = field(default_factory=dict)
+    tensors: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,26 +54,28 @@ class Model:
 
     Attributes:
         members: the networks; several for an ensemble.
+        scales: of each member, by its own training rows.
         recipe: how it was made.
-        task: what it predicts, in which units, with which scaling.
+        task: what it predicts, in which units.
         preparation: how molecules are turned into its inputs; None for a known set's own graphs.
         inputs: what it is fed.
         features: names of the user's columns it needs besides the molecule.
-        feature_scale: mean and standard deviation of whole-molecule values, training set [2, D].
         notes: everything else of the card: summary, metrics, fingerprints, versions.
+        parts: what else it brings along, by name.
     """
 
     members: list[GAD]
+    scales: list[Scale]
     recipe: Recipe
     task: Task
     preparation: Preparation | None
     inputs: Inputs
     features: tuple[str, ...] = ()
-    feature_scale: Tensor = field(default_factory=lambda: torch.zeros(2, 0))
     notes: dict[str, Any] = field(default_factory=dict)
+    parts: dict[str, Part] = field(default_factory=dict)
 
     def card(self) -> dict[str, Any]:
-        """The JSON of the file."""
+        """What the file says of itself, as JSON can hold it."""
         preparation = self.preparation
         return {
             "format": FORMAT,
@@ -69,23 +85,28 @@ class Model:
             "recipe": self.recipe.to_dict(),
             "task": self.task.to_dict(),
             "preparation": None if preparation is None else preparation.to_dict(),
-            "inputs": {
-                "atom_cardinalities": list(self.inputs.atom_cardinalities),
-                "atom_values": self.inputs.atom_values,
-                "bond_cardinalities": list(self.inputs.bond_cardinalities),
-                "graph_values": self.inputs.graph_values,
-            },
+            "inputs": self.inputs.to_dict(),
             "features": list(self.features),
             "notes": self.notes,
+            "parts": {name: part.settings for name, part in self.parts.items()},
         }
 
     def to_bytes(self) -> bytes:
         """The file's content."""
-        tensors = {"feature_scale": self.feature_scale}
-        for number, member in enumerate(self.members):
-            for name, tensor in member.state_dict().items():
-                tensors[f"{number}.{name}"] = tensor.detach().cpu().contiguous()
-        card = json.dumps(self.card(), sort_keys=True, allow_nan=True)
+        tensors: dict[str, Tensor] = {}
+        for number, (member, scale) in enumerate(zip(self.members, self.scales, strict=True)):
+            tensors |= {f"{number}.{name}": t for name, t in member.state_dict().items()}
+            tensors |= {f"{_SCALE}/{number}.{name}": t for name, t in vars(scale).items()}
+        for name, part in self.parts.items():
+            tensors |= {f"{name}/{inner}": t for inner, t in part.tensors.items()}
+        # Members of one split share a scale; a file wants every tensor on its own.
+        tensors = {
+            name: tensor.detach().to("cpu", copy=True).contiguous()
+            for name, tensor in tensors.items()
+        }
+        card = json.dumps(
+            {**self.card(), "recipe": self.recipe.to_sections()}, sort_keys=True, allow_nan=True
+        )
         sealed = {_KEY: card, _CHECKSUM: checksum(card, tensors)}
         return save(tensors, metadata=sealed)
 
@@ -105,48 +126,64 @@ def checksum(card: str, tensors: dict[str, Tensor]) -> str:
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
-    """The card alone, without the weights."""
-    return _read(path)[0]
+    """What a file says of itself, without building the model; of any format as of the latest."""
+    card = _read(path)[0]
+    return {**card, "recipe": _recipe(path, card).to_dict()}
+
+
+def _recipe(path: str | Path, card: dict[str, Any]) -> Recipe:
+    try:
+        return Recipe.from_dict(card["recipe"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str | Path, error: Exception) -> ModelFileError:
+    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    return ModelFileError(f"{path} is damaged or not a model of this program: {reason}")
 
 
 def load_model(path: str | Path) -> Model:
     """Read a model file; refuse, with a sentence, what is not one."""
     card, tensors = _read(path)
+    if any(not bool(torch.isfinite(t).all()) for t in tensors.values() if t.is_floating_point()):
+        raise ModelFileError(f"{path} is damaged: it has weights that are not finite")
+    recipe = _recipe(path, card)
     try:
-        recipe = Recipe.from_dict(card["recipe"])
-        task = Task.from_dict(card["task"])
+        task, inputs = Task.from_dict(card["task"]), Inputs.from_dict(card["inputs"])
         prepared = card["preparation"]
         preparation = None if prepared is None else Preparation.from_dict(prepared)
-        shape = card["inputs"]
-        inputs = Inputs(
-            tuple(int(n) for n in shape["atom_cardinalities"]),
-            int(shape["atom_values"]),
-            tuple(int(n) for n in shape["bond_cardinalities"]),
-            int(shape["graph_values"]),
-        )
         count, parameters = int(card["members"]), int(card["parameters"])
-        _check_size(path, recipe, inputs, len(task.names), count, parameters, tensors)
-        scale = tensors.pop("feature_scale")
-        members = []
+        _check_size(path, recipe, inputs, task.outputs, count, parameters, tensors)
+        members, scales = [], []
         for number in range(count):
-            model = build_model(recipe, inputs, len(task.names), delta=float(card["delta"]))
-            prefix = f"{number}."
-            own = {k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)}
-            model.load_state_dict(own)
-            members.append(model.eval().requires_grad_(False))
+            member = build_model(recipe, inputs, task.outputs, delta=float(card["delta"]))
+            member.load_state_dict(_under(f"{number}.", tensors))
+            members.append(member.eval().requires_grad_(False))
+            scales.append(Scale(**_under(f"{_SCALE}/{number}.", tensors)))
+            _check_scale(path, scales[-1], task, inputs)
         features = tuple(str(name) for name in card["features"])
+        parts = {
+            name: Part(dict(settings), _under(f"{name}/", tensors))
+            for name, settings in card["parts"].items()
+        }
         notes = dict(card["notes"])
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ModelFileError(
-            f"{path} is damaged or not a model of this program: {reason}"
-        ) from error
-    numbers = (scale, *tensors.values())
-    if any(not bool(torch.isfinite(t).all()) for t in numbers if t.is_floating_point()):
-        raise ModelFileError(f"{path} is damaged: it has weights that are not finite")
-    return Model(members, recipe, task, preparation, inputs, features, scale, notes)
+        raise _damaged(path, error) from error
+    return Model(members, scales, recipe, task, preparation, inputs, features, notes, parts)
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, without that beginning."""
+    return {k[len(prefix) :]: t for k, t in tensors.items() if k.startswith(prefix)}
+
+
+def _check_scale(path: str | Path, scale: Scale, task: Task, inputs: Inputs) -> None:
+    wanted = ((2, len(task.names)), (2, inputs.graph_values))
+    if (tuple(scale.labels.shape), tuple(scale.values.shape)) != wanted:
+        raise ModelFileError(f"{path} is damaged: its scales do not fit its inputs and targets")
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -175,7 +212,29 @@ def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         )
     if version > 1 and metadata.get(_CHECKSUM) != checksum(metadata[_KEY], tensors):
         raise ModelFileError(f"{path} is damaged: its checksum does not fit")
+    if version < 3:
+        try:
+            _update(card, tensors)
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+            raise _damaged(path, error) from error
     return card, tensors
+
+
+def _update(card: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+    """What format 1 and 2 say, as format 3 does: targets one by one, a scale for each member."""
+    task = card["task"]
+    kind = "regression" if task["kind"] == "regression" else "binary"
+    count = len(task["names"])
+    labels = [task["mean"] or [0.0] * count, task["std"] or [1.0] * count]
+    values = tensors.pop("feature_scale")
+    # A member has many tensors: no more of them than that are named, whatever the card says.
+    for number in range(min(int(card["members"]), len(tensors))):
+        tensors[f"{_SCALE}/{number}.labels"] = torch.tensor(labels, dtype=torch.float64)
+        tensors[f"{_SCALE}/{number}.values"] = values
+    targets = zip(task["names"], task["units"] or [""] * count, strict=True)
+    old = Task(tuple(Target(name, kind, unit) for name, unit in targets), task["loss"])
+    card["task"] = old.to_dict()
+    card["parts"] = {}
 
 
 def _check_size(
@@ -191,9 +250,10 @@ def _check_size(
     stored = sum(t.numel() for t in tensors.values())
     if not 1 <= count <= 10_000 or parameters * count > stored:
         raise ModelFileError(f"{path} is damaged: its card and its weights do not fit")
-    width, gad = recipe.width, recipe.network == "gad"
+    chosen, width = recipe.model, recipe.model.width
     # At least one square matrix a layer: GAD's across its towers (and its parts), GCN's only one.
-    least = recipe.layers * width * (width + (width // recipe.towers if gad else 0))
+    parts = width // chosen.towers if chosen.network == "gad" else 0
+    least = chosen.layers * width * (width + parts)
     rows = sum(inputs.atom_cardinalities) + inputs.atom_values
     if max(least, rows * max(width, 1), outputs) > stored or min(inputs.atom_cardinalities) < 1:
         raise ModelFileError(f"{path} is damaged: its card describes a model it does not hold")

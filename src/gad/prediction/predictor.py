@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 # A batch has at most so many molecules and, lest large ones fill the memory, so many atoms.
 _BATCH, _ATOMS = 256, 1 << 14
-# Standardised values of whole molecules are held within this: an outlier must not run away with a
-# linear head.
-_CLIP = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,19 +193,18 @@ class Predictor:
         self, packed: PackedMolecules, embeddings: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Values of every member [members, G, T] in user units, and embeddings [G, C]."""
-        task = self.model.task
-        packed = replace(packed, graph_values=scale_values(packed.graph_values, self.model))
-        members = self.model.members
-        device = next(members[0].parameters()).device
+        task, members = self.model.task, self.model.members
+        scales, device = self.model.scales, next(members[0].parameters()).device
         values = torch.zeros(len(members), len(packed), len(task.names), dtype=torch.float64)
         embedded: Tensor | None = None
         with one_thread():
             for graphs in batches_by_atoms(packed.operators.graph_sizes):
                 batch = packed.batch(graphs)
-                inputs = (batch if device.type == "cpu" else batch.to(device)).inputs()
-                for number, member in enumerate(members):
-                    read = member.embed(**inputs)
-                    values[number, graphs] = task.to_user(member.head(read))
+                there = batch if device.type == "cpu" else batch.to(device)
+                for number, (member, scale) in enumerate(zip(members, scales, strict=True)):
+                    scaled = replace(there, graph_values=scale.standardise(there.graph_values))
+                    read = member.embed(**scaled.inputs())
+                    values[number, graphs] = task.to_user(member.head(read), scale)
                     if embeddings:
                         if embedded is None:
                             embedded = torch.zeros(len(packed), read.shape[1], dtype=torch.float64)
@@ -276,17 +272,6 @@ def batches_by_atoms(sizes: Tensor, most: int = _BATCH, atoms: int = _ATOMS) -> 
 def extra_rows(extra: Floats, rows: Tensor) -> Tensor:
     """The rows of the user's features that belong to usable molecules, 0 for a bad number."""
     return torch.from_numpy(np.nan_to_num(extra[rows.numpy()])).to(torch.float32)
-
-
-def scale_values(values: Tensor, model: Model) -> Tensor:
-    """Whole-molecule values, standardised as in training."""
-    return standardise(values, model.feature_scale)
-
-
-def standardise(values: Tensor, scale: Tensor) -> Tensor:
-    """(v − mean)/std, held within ±10."""
-    mean, std = scale[0], scale[1]
-    return ((values - mean) / std).clamp(-_CLIP, _CLIP)
 
 
 @contextmanager

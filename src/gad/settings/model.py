@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -22,8 +23,10 @@ from gad.nn import (
 from gad.nn.baselines import baseline_blocks
 from gad.nn.diffusion import spread_times
 from gad.operators.cycles import cycle_lengths
-from gad.settings.recipe import HEADS, NO_BONDS, Recipe
+from gad.settings.recipe import Recipe
+from gad.settings.sections import HEADS, NO_BONDS, ModelSettings
 
+_OF_EVERY_BLOCK = ("layers", "batch_norm", "graph_norm", "residual", "dropout")
 _SCHEMES = {"implicit": ImplicitDiffusion, "spectral": SpectralDiffusion, "none": None}
 
 
@@ -36,17 +39,29 @@ class Inputs:
     bond_cardinalities: tuple[int, ...]
     graph_values: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @staticmethod
+    def from_dict(values: Mapping[str, Any]) -> Inputs:
+        """Read back :meth:`to_dict`."""
+        read: dict[str, Any] = {
+            k: tuple(map(int, v)) if isinstance(v, list) else int(v) for k, v in values.items()
+        }
+        return Inputs(**read)
+
 
 def preparation_of(recipe: Recipe) -> Preparation:
-    """How this recipe's molecules are prepared."""
+    """How this recipe's molecules are prepared: its settings of molecules, by their names."""
+    chosen = recipe.molecules
+    shared = {f.name for f in fields(Preparation)} & {f.name for f in fields(chosen)}
+    own: dict[str, Any] = {name: getattr(chosen, name) for name in shared}
     return Preparation(
-        featurizer=Featurizer(explicit_hydrogens=recipe.explicit_hydrogens),
-        k=recipe.k or None,
-        random_walk=recipe.random_walk,
-        cycles=recipe.cycles,
-        combinatorial=recipe.laplacian == "combinatorial",
-        transposed=recipe.field == "transposed",
-        descriptors=recipe.descriptors,
+        featurizer=Featurizer(explicit_hydrogens=chosen.explicit_hydrogens),
+        combinatorial=chosen.laplacian == "combinatorial",
+        transposed=chosen.field == "transposed",
+        **{**own, "k": chosen.k or None},
     )
 
 
@@ -62,66 +77,51 @@ def inputs_of(preparation: Preparation, features: int = 0) -> Inputs:
 
 def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 1.0) -> GAD:
     """The model of a recipe; the widest within its budget if it names no width."""
-    columns = _bond_columns(recipe, len(inputs.bond_cardinalities))
-    edges = recipe.edge_channels if columns else 0
+    chosen = recipe.model
+    counts = cycle_lengths(recipe.molecules.cycles)
+    columns = _bond_columns(chosen, len(inputs.bond_cardinalities), counts)
+    edges = chosen.edge_channels if columns else 0
+    parts: dict[str, Any] = {name: getattr(chosen, name) for name in _OF_EVERY_BLOCK}
 
     def of_width(width: int) -> GAD:
         return GAD(
             width,
-            layers=recipe.layers,
             encoder=FeatureEncoder(
-                inputs.atom_cardinalities, inputs.atom_values, width, norm=recipe.value_norm
+                inputs.atom_cardinalities, inputs.atom_values, width, norm=chosen.value_norm
             ),
             edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
             head=Head(width + inputs.graph_values, outputs),
-            diffusion=_diffusion(recipe),
-            aggregators=recipe.aggregators,
-            scalers=recipe.scalers,
-            towers=recipe.towers,
+            diffusion=_diffusion(chosen),
+            aggregators=chosen.aggregators,
+            scalers=chosen.scalers,
+            towers=chosen.towers,
             edge_channels=edges,
             delta=delta,
-            dx_centre=recipe.dx_centre,
-            messages=recipe.messages,
-            readout=recipe.readout,
+            dx_centre=chosen.dx_centre,
+            messages=chosen.messages,
+            readout=chosen.readout,
             graph_channels=inputs.graph_values,
-            batch_norm=recipe.batch_norm,
-            graph_norm=recipe.graph_norm,
-            residual=recipe.residual,
-            dropout=recipe.dropout,
-            blocks=None if recipe.network == "gad" else _baseline(recipe, width, edges),
+            blocks=None
+            if chosen.network == "gad"
+            else baseline_blocks(chosen.network, width, edge_channels=edges, heads=HEADS, **parts),
+            **parts,
         )
 
-    width = recipe.width or widest(of_width, recipe.budget, multiple=recipe.width_step)
-    return of_width(width)
+    return of_width(chosen.width or widest(of_width, chosen.budget, multiple=chosen.width_step))
 
 
-def _diffusion(recipe: Recipe) -> Callable[[int], Diffusion] | None:
-    kind = _SCHEMES[recipe.scheme]
+def _diffusion(chosen: ModelSettings) -> Callable[[int], Diffusion] | None:
+    kind = _SCHEMES[chosen.scheme]
     if kind is None:
         return None
-    return lambda width: kind(width, times=spread_times(width, recipe.longest_time))
+    return lambda width: kind(width, times=spread_times(width, chosen.longest_time))
 
 
-def _baseline(recipe: Recipe, width: int, edges: int) -> list[nn.Module]:
-    return baseline_blocks(
-        recipe.network,
-        width,
-        layers=recipe.layers,
-        edge_channels=edges,
-        heads=HEADS,
-        batch_norm=recipe.batch_norm,
-        graph_norm=recipe.graph_norm,
-        residual=recipe.residual,
-        dropout=recipe.dropout,
-    )
-
-
-def _bond_columns(recipe: Recipe, columns: int) -> range:
+def _bond_columns(chosen: ModelSettings, columns: int, counts: int) -> range:
     """Which of the bonds' columns enter the messages: types if edges is on, then cycle counts."""
-    if recipe.network in NO_BONDS:
+    if chosen.network in NO_BONDS:
         return range(0)
-    counts = cycle_lengths(recipe.cycles)
-    return range(0 if recipe.edges else columns - counts, columns)
+    return range(0 if chosen.edges else columns - counts, columns)
 
 
 class _SomeColumns(nn.Module):

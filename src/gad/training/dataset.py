@@ -30,9 +30,43 @@ from gad.data.store.molecules import PackedMolecules, Preparation, with_cycles
 from gad.data.tables import TableError
 from gad.settings.model import Inputs, inputs_of, preparation_of
 from gad.settings.recipe import Recipe
+from gad.settings.task import Scale, Task
 
 Floats = npt.NDArray[np.float64]
 SPLITS = ("random", "stratified", "scaffold", "column", "file")
+
+
+@dataclass(frozen=True)
+class Splitting:
+    """How rows are divided: a kind out of ``SPLITS``, the file of a split by file, or folds."""
+
+    kind: str = "random"
+    file: str | Path | None = None
+    fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
+    folds: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.kind not in SPLITS:
+            raise ValueError(f"unknown split {self.kind!r}: choose from {', '.join(SPLITS)}")
+        if self.kind == "file" and self.file is None:
+            raise ValueError("a split by file needs the file: --split-file FILE")
+        if self.folds is not None and self.kind in ("column", "file"):
+            raise ValueError(
+                f"folds are drawn, so they cannot be combined with a split by {self.kind}"
+            )
+
+    @staticmethod
+    def of(
+        kind: str = "random",
+        column: str | None = None,
+        file: str | Path | None = None,
+        fractions: Sequence[float] = (0.8, 0.1, 0.1),
+        folds: int | None = None,
+    ) -> Splitting:
+        """What these options say together: a column or a file is a kind of its own."""
+        kind = "column" if column is not None else "file" if file is not None else kind
+        train, val, test = fractions
+        return Splitting(kind, file, (train, val, test), folds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +110,11 @@ class Dataset:
         """[G], worked out when a split first asks for them."""
         return scaffolds(self.packed.keys)
 
+    def scale(self, task: Task, rows: npt.NDArray[np.int64]) -> Scale:
+        """The scale of a model that is trained on these rows."""
+        values = self.packed.graph_values[torch.from_numpy(rows)]
+        return Scale.of(task, self.targets[rows], self.weights[rows], values)
+
 
 def load_dataset(
     source: Source,
@@ -85,14 +124,12 @@ def load_dataset(
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Dataset:
     """Read, featurise and label; ``progress(what, done, total)`` is told how it goes."""
-    name = source.data
-    if isinstance(name, str) and name.lower() in known.KNOWN and not Path(name).exists():
-        loaded = known.load(name)
-        if isinstance(loaded, GraphSet):
-            return _of_graphs(loaded, source, recipe)
-        rows = rows_of_known(loaded)
-    else:
-        rows = read_rows(source)
+    data = source.data
+    if isinstance(data, str) and data.lower() in known.KNOWN and not Path(data).exists():
+        data = known.load(data)
+    if isinstance(data, GraphSet):
+        return _of_graphs(data, source, recipe)
+    rows = rows_of_known(data) if isinstance(data, known.MoleculeSet) else read_rows(source)
     return _prepared(rows, recipe, workers, progress)
 
 
@@ -173,7 +210,7 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
     inputs = Inputs(
         graphs.atom_cardinalities,
         packed.atom_values.shape[1],
-        with_cycles(graphs.bond_cardinalities, recipe.cycles),
+        with_cycles(graphs.bond_cardinalities, recipe.molecules.cycles),
         0,
     )
     count = len(graphs)
@@ -185,38 +222,27 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
 
 
 def split_dataset(
-    data: Dataset,
-    kind: str,
-    *,
-    seed: int,
-    fractions: Sequence[float] = (0.8, 0.1, 0.1),
-    file: str | Path | None = None,
-    folds: int | None = None,
+    data: Dataset, splitting: Splitting, *, seed: int
 ) -> tuple[list[Split], list[str]]:
     """One split, or as many as folds, with what is to be said of them."""
     if data.fixed_split is not None:
         return [data.fixed_split], [f"{data.title} comes with its own split, which is used"]
-    keys = data.packed.keys
-    if kind not in SPLITS:
-        raise ValueError(f"unknown split {kind!r}: choose from {', '.join(SPLITS)}")
-    if folds is not None:
-        if kind in ("column", "file"):
-            raise ValueError(f"folds are drawn, so they cannot be combined with a split by {kind}")
+    keys, kind = data.packed.keys, splitting.kind
+    if splitting.folds is not None:
         by = data.scaffolds if kind == "scaffold" else None
-        return k_fold(keys, folds, seed=seed, scaffolds=by, val_fraction=0.1), []
+        return k_fold(keys, splitting.folds, seed=seed, scaffolds=by, val_fraction=0.1), []
     if kind == "column":
         if data.split_values is None:
             raise ValueError("a split by column needs the column's name: --split-column NAME")
         split, messages = column_split(
             data.split_values, keys, rows_of=data.packed.rows.tolist(), seed=seed
         )
-        return [split], messages
-    if kind == "file":
-        if file is None:
-            raise ValueError("a split by file needs the file: --split-file FILE")
-        split, messages = _by_rows(data, file, seed)
-        return [split], messages
-    return [_drawn(data, kind, (fractions[0], fractions[1], fractions[2]), seed)], []
+    elif kind == "file":
+        assert splitting.file is not None
+        split, messages = _by_rows(data, splitting.file, seed)
+    else:
+        split, messages = _drawn(data, kind, splitting.fractions, seed), []
+    return [split], messages
 
 
 def _drawn(data: Dataset, kind: str, fractions: tuple[float, float, float], seed: int) -> Split:

@@ -30,6 +30,7 @@ from torch import Tensor
 from gad.data.store.molecules import Batch
 from gad.nn import GAD, decay_groups
 from gad.settings.recipe import Recipe
+from gad.settings.sections import TrainingSettings
 from gad.settings.task import Task
 from gad.training.batches import Batches, Labelled, mix
 
@@ -63,8 +64,9 @@ class _Module(L.LightningModule):
     def __init__(self, model: GAD, recipe: Recipe, task: Task, data: Labelled, rows: Any) -> None:
         super().__init__()
         self.model = model
-        self.average = copy.deepcopy(model).requires_grad_(False) if recipe.ema else None
-        self.recipe, self.task, self.data, self.rows = recipe, task, data, rows
+        self.settings, self.dropout = recipe.training, recipe.model.dropout
+        self.average = copy.deepcopy(model).requires_grad_(False) if self.settings.ema else None
+        self.task, self.data, self.rows = task, data, rows
         self.train_loss, self.val_loss = [0.0, 0.0], [0.0, 0.0]
         self.plateau: torch.optim.lr_scheduler.ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
@@ -75,10 +77,10 @@ class _Module(L.LightningModule):
         return self.model if self.average is None else self.average
 
     def train_dataloader(self) -> Batches:
-        return self._batches("train", self.recipe.batch_size, self.recipe.seed)
+        return self._batches("train", self.settings.batch_size, self.settings.seed)
 
     def val_dataloader(self) -> Batches:
-        return self._batches("val", 4 * self.recipe.batch_size, None)
+        return self._batches("val", 4 * self.settings.batch_size, None)
 
     def _batches(self, part: str, size: int, seed: int | None) -> Batches:
         rank, world = self.trainer.global_rank, self.trainer.world_size
@@ -113,8 +115,8 @@ class _Module(L.LightningModule):
 
     def training_step(self, batch: tuple[Batch, Tensor, Tensor], batch_idx: int) -> Tensor | None:
         molecules, targets, weights = batch
-        if self.recipe.dropout:
-            torch.manual_seed(mix(self.recipe.seed, self.current_epoch, batch_idx, 1))
+        if self.dropout:
+            torch.manual_seed(mix(self.settings.seed, self.current_epoch, batch_idx, 1))
         loss, weight = self.task.losses(self.model(**molecules.inputs()), targets, weights)
         if float(weight) == 0:
             return None
@@ -135,7 +137,7 @@ class _Module(L.LightningModule):
 
     def _move_average(self, average: GAD) -> None:
         """The running average of the weights, quick to follow at first."""
-        decay = min(self.recipe.ema, (1 + self.global_step) / (10 + self.global_step))
+        decay = min(self.settings.ema, (1 + self.global_step) / (10 + self.global_step))
         pairs = zip(average.state_dict().values(), self.model.state_dict().values(), strict=True)
         for kept, new in pairs:
             if kept.is_floating_point():
@@ -162,21 +164,21 @@ class _Module(L.LightningModule):
         self.log("val_loss", total / weight if weight else math.nan, logger=False)
 
     def configure_optimizers(self) -> Any:
-        recipe = self.recipe
-        groups = decay_groups(self.model, recipe.weight_decay)
-        kind = torch.optim.Adam if recipe.optimizer == "adam" else torch.optim.AdamW
-        optimiser = kind(groups, lr=recipe.learning_rate, fused=True)
-        if recipe.schedule == "plateau":
+        settings = self.settings
+        groups = decay_groups(self.model, settings.weight_decay)
+        kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
+        optimiser = kind(groups, lr=settings.learning_rate, fused=True)
+        if settings.schedule == "plateau":
             # Stepped by the keeper and not by Lightning, which does so only after the moment at
             # which an epoch's checkpoint is written.
             self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 optimiser,
-                factor=recipe.plateau_factor,
-                patience=recipe.plateau_patience,
-                threshold=recipe.plateau_threshold,
+                factor=settings.plateau_factor,
+                patience=settings.plateau_patience,
+                threshold=settings.plateau_threshold,
             )
             return optimiser
-        rate = _rate(recipe, max(1, len(self.train_dataloader())))
+        rate = _rate(settings, max(1, len(self.train_dataloader())))
         schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
         return {
             "optimizer": optimiser,
@@ -184,24 +186,24 @@ class _Module(L.LightningModule):
         }
 
     def on_before_optimizer_step(self, optimizer: Any) -> None:
-        recipe = self.recipe
-        if recipe.clip:
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
-        if recipe.schedule == "plateau" and self.current_epoch < recipe.warmup:
+        settings = self.settings
+        if settings.clip:
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), settings.clip)
+        if settings.schedule == "plateau" and self.current_epoch < settings.warmup:
             step = self.global_step + 1
-            whole = recipe.warmup * max(1, self.trainer.num_training_batches)
+            whole = settings.warmup * max(1, self.trainer.num_training_batches)
             for group in optimizer.param_groups:
-                group["lr"] = recipe.learning_rate * min(1.0, step / whole)
+                group["lr"] = settings.learning_rate * min(1.0, step / whole)
 
 
-def _rate(recipe: Recipe, steps: int) -> Callable[[int], float]:
+def _rate(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
     """The learning rate of a step as a share of the highest: a rise, then a cosine or nothing."""
-    rise, whole = recipe.warmup * steps, recipe.epochs * steps
+    rise, whole = settings.warmup * steps, settings.epochs * steps
 
     def share(step: int) -> float:
         if step < rise:
             return (step + 1) / rise
-        if recipe.schedule == "constant":
+        if settings.schedule == "constant":
             return 1.0
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1, whole - rise))))
 
@@ -216,9 +218,12 @@ class _Keeper(Callback):
     """Keeps the curve and the best weights, stops the run, and writes checkpoints."""
 
     def __init__(
-        self, path: Path | None, recipe: Recipe, report: Callable[[dict[str, float]], None] | None
+        self,
+        path: Path | None,
+        settings: TrainingSettings,
+        report: Callable[[dict[str, float]], None] | None,
     ) -> None:
-        self.path, self.recipe, self.report = path, recipe, report
+        self.path, self.settings, self.report = path, settings, report
         self.curve: list[dict[str, float]] = []
         self.best: dict[str, Tensor] = {}
         self.best_loss, self.best_epoch = math.inf, -1
@@ -302,12 +307,12 @@ class _Keeper(Callback):
 
     def _is_over(self, trainer: L.Trainer) -> bool:
         """Whether epochs or patience are used up, or the plateau schedule is at its end."""
-        recipe, epoch = self.recipe, trainer.current_epoch
+        settings, epoch = self.settings, trainer.current_epoch
         rate = float(trainer.optimizers[0].param_groups[0]["lr"])
         return (
-            epoch + 1 >= recipe.epochs
-            or bool(recipe.patience and epoch - self.best_epoch >= recipe.patience)
-            or (recipe.schedule == "plateau" and rate < recipe.minimum_rate)
+            epoch + 1 >= settings.epochs
+            or bool(settings.patience and epoch - self.best_epoch >= settings.patience)
+            or (settings.schedule == "plateau" and rate < settings.minimum_rate)
         )
 
     def save(self, trainer: L.Trainer) -> None:
@@ -349,14 +354,14 @@ def fit(
         logger: a Lightning logger, if any.
     """
     hardware = hardware or Hardware()
-    keeper = _Keeper(checkpoint, recipe, report)
+    keeper = _Keeper(checkpoint, recipe.training, report)
     module = _Module(model, recipe, task, data, rows)
     with _quiet_lightning():
         trainer = L.Trainer(
             accelerator=hardware.accelerator,
             devices=hardware.devices,
             strategy=hardware.strategy,
-            max_epochs=recipe.epochs,
+            max_epochs=recipe.training.epochs,
             callbacks=[keeper],
             logger=logger or False,
             enable_checkpointing=False,

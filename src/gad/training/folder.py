@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import subprocess
 import time
-from dataclasses import fields
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from safetensors.torch import load_file, save
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
 from gad.data.tables.writers import RejectsWriter
+from gad.machine import is_first
 from gad.nn import GAD
 from gad.prediction.model_file import Model
 from gad.settings.recipe import Recipe
@@ -26,33 +30,49 @@ from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
 
 
-def identity_of(
-    dataset: Dataset,
-    recipe: Recipe,
-    splits: list[Split],
-    ensemble: int,
-    kind: str,
-    task: str | None,
-    origin: Model | None,
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Identity:
     """What made a run: the same identity gives the same model on the same machine."""
-    return {
-        "data": dataset.fingerprint,
-        "title": dataset.title,
-        "targets": list(dataset.target_names),
-        "recipe": recipe.to_dict(),
-        "split": kind,
-        "parts": [[len(rows) for _, rows in s.parts()] for s in splits],
-        "ensemble": ensemble,
-        "task": task,
-        "from": None if origin is None else origin.notes.get("data"),
-        "threads": torch.get_num_threads(),
-        "versions": {
-            name: version(name)
-            for name in ("graph-anisotropic-diffusion", "torch", "lightning", "rdkit", "numpy")
-        },
-        "commit": _commit(),
-    }
+
+    data: str
+    title: str
+    targets: list[str]
+    recipe: dict[str, Any]
+    split: str
+    parts: list[list[int]]
+    ensemble: int
+    task: str | None
+    origin: Any
+    threads: int
+    versions: dict[str, str]
+    commit: str | None
+
+    @staticmethod
+    def of(
+        dataset: Dataset,
+        recipe: Recipe,
+        splits: list[Split],
+        ensemble: int,
+        kind: str,
+        task: str | None,
+        origin: Model | None,
+    ) -> Identity:
+        """Of a run on these data, by this code."""
+        names = ("graph-anisotropic-diffusion", "torch", "lightning", "rdkit", "numpy")
+        return Identity(
+            data=dataset.fingerprint,
+            title=dataset.title,
+            targets=list(dataset.target_names),
+            recipe=recipe.to_dict(),
+            split=kind,
+            parts=[[len(rows) for _, rows in s.parts()] for s in splits],
+            ensemble=ensemble,
+            task=task,
+            origin=None if origin is None else origin.notes.get("data"),
+            threads=torch.get_num_threads(),
+            versions={name: version(name) for name in names},
+            commit=_commit(),
+        )
 
 
 def _commit() -> str | None:
@@ -69,28 +89,51 @@ def _commit() -> str | None:
     return told.stdout.strip() if inside else None
 
 
-def open_folder(folder: Path, identity: dict[str, Any], resume: bool) -> bool:
-    """Begin a run in a folder, or find the one that is to go on; True if that one is over."""
+@contextmanager
+def open_folder(folder: Path, identity: Identity, resume: bool) -> Iterator[bool]:
+    """Begin a run in a folder, or go on with the one that is there; True if that one is over.
+
+    A folder that was begun here, and in which nothing was trained before something failed, is left
+    as it was found. Only the first of several processes has to do with it.
+    """
     path = folder / "run.json"
-    if path.exists() and not resume:
+    if not is_first():
+        yield False
+        return
+    if path.exists():
+        _check_identity(folder, identity, resume)
+        yield (folder / "model.gad").exists() and (folder / "summary.json").exists()
+        return
+    made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
+    before = set() if made else set(folder.iterdir())
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, json.dumps(asdict(identity), indent=1).encode())
+    try:
+        yield False
+    except Exception:
+        if not any(folder.glob("member-*")):
+            for new in set(folder.iterdir()) - before:
+                shutil.rmtree(new) if new.is_dir() else new.unlink()
+            with suppress(OSError):  # somebody else's run may have moved in beside it
+                for parent in made:
+                    parent.rmdir()
+        raise
+
+
+def _check_identity(folder: Path, identity: Identity, resume: bool) -> None:
+    """Refuse to begin where there is a run, and to go on with another one."""
+    if not resume:
         raise FileExistsError(
             f"{folder} already holds a run: go on with it (--resume), or name another --out"
         )
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_atomic(path, json.dumps(identity, indent=1).encode())
-        return False
-    before = json.loads(path.read_text(encoding="utf-8"))
-    for key, what in (
-        ("data", "data"), ("targets", "targets"), ("recipe", "recipe"), ("split", "split"),
-        ("parts", "split"), ("ensemble", "ensemble"), ("task", "task"),
-    ):  # fmt: skip
-        if before.get(key) != identity[key]:
+    before = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    for key in ("data", "targets", "recipe", "split", "parts", "ensemble", "task"):
+        if before.get(key) != getattr(identity, key):
+            what = "split" if key == "parts" else key
             raise ValueError(
                 f"{folder} holds a run with another {what}: resume with the options it was "
                 "started with, or name another --out"
             )
-    return (folder / "model.gad").exists() and (folder / "summary.json").exists()
 
 
 def new_folder(title: str) -> Path:

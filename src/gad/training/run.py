@@ -9,46 +9,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
-from torch import Tensor
-
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
-from gad.data.splits import Split
 from gad.machine import is_first
-from gad.nn import GAD, mean_log_degree
 from gad.prediction.model_file import Model, load_model
-from gad.prediction.predictor import Predictor, standardise
+from gad.prediction.predictor import Predictor
 from gad.report.report import write_report
 from gad.report.summary import RunSummary
 from gad.reporter import Reporter
-from gad.settings.model import build_model
 from gad.settings.recipe import Recipe, load_recipe
 from gad.settings.task import Task
-from gad.training.batches import Labelled, mix
-from gad.training.dataset import Dataset, load_dataset, split_dataset
-from gad.training.fit import Fitted, Hardware, fit
-from gad.training.folder import (
-    identity_of,
-    new_folder,
-    open_folder,
-    read_member,
-    write_log,
-    write_member,
-    write_rejects,
-)
+from gad.training.dataset import Splitting, load_dataset, split_dataset
+from gad.training.fit import Fitted, Hardware
+from gad.training.folder import Identity, new_folder, open_folder, write_rejects
+from gad.training.member import Member, checked_logger, fit_member
 from gad.training.summary import summarise
-
-Floats = npt.NDArray[np.float64]
-# What a model that is trained further keeps of its own recipe: everything that shapes it.
-_ARCHITECTURE = (
-    "explicit_hydrogens", "descriptors", "k", "random_walk", "cycles", "laplacian", "field",
-    "network", "scheme", "layers", "width", "budget", "towers", "aggregators", "scalers",
-    "dx_centre", "messages", "edges", "edge_channels", "readout", "batch_norm", "graph_norm",
-    "residual", "value_norm",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -89,7 +64,7 @@ def train(
 
     Args:
         data: a path (CSV, TSV, SMI, SDF, Parquet), the name of a known set ("esol", "zinc",
-            "qm9"), or a pair (SMILES, targets).
+            "qm9"), a pair (SMILES, targets), or graphs (:class:`gad.data.known.GraphSet`).
         smiles: the column of the molecules, guessed if left out.
         target: the column or columns to learn, guessed if left out.
         weight: a column of weights.
@@ -114,70 +89,54 @@ def train(
     """
     reporter = reporter or Reporter()
     began = time.monotonic()
-    origin = None if start_from is None else load_model(start_from)
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    if origin is not None:
-        chosen = replace(chosen, **{key: getattr(origin.recipe, key) for key in _ARCHITECTURE})
-    chosen = chosen.override(settings or {})
     if ensemble < 1:
         raise ValueError(f"an ensemble has at least one member, not {ensemble}")
-    targets = (target,) if isinstance(target, str) else target
-    source = Source(data, smiles, targets, weight, tuple(features), split_column)
+    checked_logger(logger)
+    origin = None if start_from is None else load_model(start_from)
+    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    if origin is not None:  # whose molecules and model the weights are of
+        chosen = replace(chosen, molecules=origin.recipe.molecules, model=origin.recipe.model)
+    chosen = chosen.override(settings or {})
+    source = Source.of(data, smiles, target, weight, features, split_column)
+    splitting = Splitting.of(split, split_column, split_file, fractions, folds)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)
-    kind = "column" if split_column is not None else "file" if split_file is not None else split
-    splits, said = split_dataset(
-        dataset, kind, seed=chosen.seed, fractions=fractions, file=split_file, folds=folds
+    splits, said = split_dataset(dataset, splitting, seed=chosen.training.seed)
+    learned = Task.of(
+        task, dataset.target_names, dataset.units, dataset.targets, chosen.training.loss
     )
+    scales = [dataset.scale(learned, part.train) for part in splits]
     for text in (*dataset.messages, *said):
         reporter.message(text)
-    if dataset.rejects:
-        reporter.message(
-            f"{len(dataset.rejects)} of {dataset.rows_read} rows cannot be used: see rejects.csv"
-        )
+    identity = Identity.of(dataset, chosen, splits, ensemble, splitting.kind, task, origin)
     folder = Path(out) if out is not None else new_folder(dataset.title)
-    identity = identity_of(dataset, chosen, splits, ensemble, kind, task, origin)
-    if is_first():
-        reporter.message(f"the run is kept in {folder}")
-        if open_folder(folder, identity, resume):
-            return _finished(folder)
-        write_rejects(folder, dataset)
-        for number, part in enumerate(splits):
-            part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
-    rows = np.concatenate([s.train for s in splits])
-    learned = Task.of(
-        task,
-        dataset.target_names,
-        dataset.units,
-        dataset.targets[rows],
-        chosen.loss,
-        dataset.weights[rows],
-    )
-    scale = _scale(dataset.packed.graph_values[torch.from_numpy(splits[0].train)])
-    packed = replace(dataset.packed, graph_values=standardise(dataset.packed.graph_values, scale))
-    labelled = Labelled(
-        packed, learned.to_model(dataset.targets), torch.from_numpy(dataset.weights).float()
-    )
-    fitted: list[tuple[int, Fitted]] = []
-    for fold, part in enumerate(splits):
-        for member in range(ensemble):
-            number = fold * ensemble + member
-            own = replace(chosen, seed=chosen.seed + number)
-            fitted.append(
-                (
-                    fold,
-                    _fit_member(
-                        number, own, learned, dataset, labelled, part, folder, resume,
-                        hardware, logger, origin, reporter, len(splits) * ensemble,
-                    ),
-                )
+    with open_folder(folder, identity, resume) as over:
+        if is_first():
+            reporter.message(f"the run is kept in {folder}")
+            if over:
+                return _finished(folder)
+            if dataset.rejects:
+                rejected, read = len(dataset.rejects), dataset.rows_read
+                reporter.message(f"{rejected} of {read} rows cannot be used: see rejects.csv")
+            write_rejects(folder, dataset)
+            for number, part in enumerate(splits):
+                part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
+        fitted: list[tuple[int, Fitted]] = []
+        for number in range(len(splits) * ensemble):
+            fold, seed = number // ensemble, chosen.training.seed + number
+            member = Member(
+                number, len(splits) * ensemble, chosen.override({"seed": seed}), learned, dataset,
+                splits[fold], scales[fold], folder,
             )  # fmt: skip
+            fitted.append((fold, fit_member(member, origin, resume, hardware, logger, reporter)))
     model = Model(
-        [f.model for _, f in fitted], chosen, learned, dataset.preparation, dataset.inputs,
-        dataset.feature_names, scale,
+        [f.model for _, f in fitted], [scales[fold] for fold, _ in fitted], chosen, learned,
+        dataset.preparation, dataset.inputs, dataset.feature_names,
     )  # fmt: skip
     if not is_first():
         return TrainingRun(folder, Predictor(model), RunSummary())
-    summary = summarise(model, dataset, splits, fitted, kind, identity, baselines, reporter)
+    summary = summarise(
+        model, dataset, splits, fitted, splitting.kind, identity, baselines, reporter
+    )
     summary = replace(
         summary,
         minutes=(time.monotonic() - began) / 60,
@@ -197,87 +156,3 @@ def _finished(folder: Path) -> TrainingRun:
     """What a run that is over has left."""
     told = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     return TrainingRun(folder, Predictor.load(folder / "model.gad"), RunSummary.from_dict(told))
-
-
-def _fit_member(
-    number: int,
-    recipe: Recipe,
-    task: Task,
-    dataset: Dataset,
-    labelled: Labelled,
-    split: Split,
-    folder: Path,
-    resume: bool,
-    hardware: Hardware | None,
-    logger: str,
-    origin: Model | None,
-    reporter: Reporter,
-    members: int,
-) -> Fitted:
-    """One member, from scratch, from its checkpoint, or from its finished file."""
-    rows = {part: torch.from_numpy(index) for part, index in split.parts()}
-    delta = mean_log_degree(dataset.packed.operators.select(rows["train"]))
-    torch.manual_seed(mix(recipe.seed, 0))
-    model = build_model(recipe, dataset.inputs, len(task.names), delta=delta)
-    if origin is not None:
-        _start_from(model, origin.members[number % len(origin.members)])
-    done = folder / f"member-{number}.safetensors"
-    if resume and done.exists():
-        return read_member(done, model)
-    name = f"model {number + 1} of {members}" if members > 1 else "training"
-
-    def report(row: dict[str, float]) -> None:
-        reporter.epoch(name, row, recipe.epochs)
-
-    fitted = fit(
-        model,
-        recipe,
-        task,
-        labelled,
-        rows,
-        checkpoint=folder / f"member-{number}.ckpt",
-        resume=resume,
-        hardware=hardware,
-        report=report,
-        logger=_logger(logger, folder, number),
-    )
-    if not is_first():
-        return fitted
-    write_member(done, fitted)
-    write_log(folder / ("log.csv" if members == 1 else f"log-{number}.csv"), fitted.curve)
-    return fitted
-
-
-def _start_from(model: GAD, origin: GAD) -> None:
-    """Take over every weight that fits; what does not (a head of other targets) stays new."""
-    own = model.state_dict()
-    taken = {
-        name: tensor
-        for name, tensor in origin.state_dict().items()
-        if name in own and own[name].shape == tensor.shape and not name.endswith(".delta")
-    }
-    model.load_state_dict(taken, strict=False)
-
-
-def _logger(kind: str, folder: Path, number: int) -> Any:
-    if kind == "csv":
-        return None
-    if kind != "tensorboard":
-        raise ValueError(f"unknown logger {kind!r}: choose csv or tensorboard")
-    try:
-        from lightning.pytorch.loggers import TensorBoardLogger
-
-        return TensorBoardLogger(str(folder), name="tensorboard", version=f"member-{number}")
-    except ModuleNotFoundError as error:
-        raise ValueError(
-            "TensorBoard is not installed: pip install 'graph-anisotropic-diffusion[tensorboard]'"
-        ) from error
-
-
-def _scale(values: Tensor) -> Tensor:
-    """Mean and standard deviation of whole-molecule values; a constant column counts as it is."""
-    if values.shape[1] == 0:
-        return torch.zeros(2, 0)
-    std, mean = torch.std_mean(values.to(torch.float64), dim=0, correction=0)
-    std = torch.where(std > 1e-9, std, torch.ones_like(std))
-    return torch.stack([mean, std]).to(torch.float32)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from gad.settings.task import Task
 from gad.training.baselines import fit_baselines
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
+from gad.training.folder import Identity
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
@@ -47,7 +47,7 @@ def summarise(
     splits: list[Split],
     fitted: list[tuple[int, Fitted]],
     kind: str,
-    identity: dict[str, Any],
+    identity: Identity,
     baselines: bool,
     reporter: Reporter,
 ) -> RunSummary:
@@ -80,7 +80,7 @@ def summarise(
         parameters=count_parameters(model.members[0]),
         members=len(model.members),
         recipe=model.recipe.to_dict(),
-        seed=model.recipe.seed,
+        seed=model.recipe.training.seed,
         rows=Rows(
             dataset.rows_read, len(dataset), len(dataset.rejects),
             **{part: len(rows) for part, rows in first.parts()},
@@ -94,15 +94,15 @@ def summarise(
         best_epochs=[f.best_epoch for _, f in fitted],
         reach=[d.reach.tolist() for d in model.members[0].diffusions()],
         fingerprint=dataset.fingerprint,
-        versions=identity["versions"],
-        commit=identity["commit"],
+        versions=identity.versions,
+        commit=identity.commit,
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         parity={
             name: Parity(dataset.targets[test, column].tolist(), held[test, column].tolist())
             for column, name in enumerate(names)
         },
         folds=None if whole else _fold_scores(per_fold),
-        worst=_worst(dataset, held, test, task) if task.is_regression else None,
+        worst=_worst(dataset, held, test, model) if task.is_regression else None,
         uncertainty=_uncertainty(dataset, held, test, task, kind),
         bootstrap=_bootstrap(dataset, held, test, task) if whole else None,
         baselines=_baselines(dataset, first, task, reporter) if baselines and whole else None,
@@ -185,9 +185,10 @@ def _fold_scores(folds: list[ByPart]) -> dict[str, FoldScores]:
     return result
 
 
-def _worst(dataset: Dataset, held: Floats, test: Indices, task: Task) -> list[LargeError]:
+def _worst(dataset: Dataset, held: Floats, test: Indices, model: Model) -> list[LargeError]:
     """The ten largest errors on the test rows, in units of each target's spread."""
-    error = np.abs(held[test] - dataset.targets[test]) / np.array(task.std)
+    task, std = model.task, model.scales[0].labels[1].numpy()
+    error = np.abs(held[test] - dataset.targets[test]) / std
     error[~np.isfinite(error)] = -1
     worst = []
     for flat in np.argsort(-error, axis=None)[:10].tolist():

@@ -12,16 +12,16 @@ import torch
 from gad.data.rows import Source
 from gad.data.splits import Split
 from gad.data.store.molecules import Preparation
-from gad.nn import GAD, count_parameters, mean_log_degree
+from gad.nn import GAD, count_parameters
 from gad.prediction.metrics import score
-from gad.prediction.predictor import standardise
 from gad.reporter import Reporter
-from gad.settings.model import build_model, preparation_of
+from gad.settings.model import preparation_of
 from gad.settings.recipe import Recipe
-from gad.settings.task import Task
-from gad.training.batches import Labelled, mix
-from gad.training.dataset import Dataset, load_dataset, split_dataset
+from gad.settings.task import Scale, Task
+from gad.training.batches import Labelled
+from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.fit import Hardware, fit
+from gad.training.member import begin
 
 METRICS = {"regression": "mae", "classification": "log_loss"}
 """What is minimised; several targets of a regression count in units of their spread."""
@@ -45,8 +45,7 @@ class Bench:
     Args:
         source: the data and its columns.
         base: the recipe that the others are changes of; its seed draws the split.
-        split: the kind of split.
-        split_file: for a split by file.
+        splitting: how rows are divided.
         task: "regression" or "classification"; None lets the labels decide.
         workers: processes that prepare molecules.
         hardware: Lightning's flags.
@@ -58,15 +57,14 @@ class Bench:
         source: Source,
         base: Recipe,
         *,
-        split: str = "random",
-        split_file: str | Path | None = None,
+        splitting: Splitting | None = None,
         task: str | None = None,
         workers: int | None = None,
         hardware: Hardware | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self.source, self.base, self.task = source, base, task
-        self.split, self.split_file = split, split_file
+        self.splitting = splitting or Splitting()
         self.workers, self.hardware = workers, hardware
         self.reporter = reporter or Reporter()
         self._kept: tuple[Preparation, Dataset, Split] | None = None
@@ -86,9 +84,7 @@ class Bench:
     def _prepare(self, recipe: Recipe, told: bool) -> tuple[Dataset, Split]:
         progress = self.reporter.progress
         data = load_dataset(self.source, recipe, workers=self.workers, progress=progress)
-        (split,), messages = split_dataset(
-            data, self.split, seed=self.base.seed, file=self.split_file
-        )
+        (split,), messages = split_dataset(data, self.splitting, seed=self.base.training.seed)
         for text in () if told else (*data.messages, *messages):
             self.reporter.message(text)
         if not len(split.train) or not len(split.val):
@@ -100,10 +96,10 @@ class Bench:
         targets[split.test] = np.nan
         return replace(data, targets=targets), split
 
-    def learned(self, data: Dataset, split: Split, loss: str) -> Task:
-        """What is learned, scaled by the training rows."""
-        labels, weights = data.targets[split.train], data.weights[split.train]
-        return Task.of(self.task, data.target_names, data.units, labels, loss, weights)
+    def learned(self, data: Dataset, recipe: Recipe) -> Task:
+        """What is learned."""
+        loss = recipe.training.loss
+        return Task.of(self.task, data.target_names, data.units, data.targets, loss)
 
     def measure(
         self,
@@ -113,25 +109,15 @@ class Bench:
     ) -> Measured:
         """Train a recipe, from its checkpoint if there is one, and validate its best epoch."""
         data, split = self.prepared(recipe)
-        task = self.learned(data, split, recipe.loss)
-        rows = {"train": torch.from_numpy(split.train), "val": torch.from_numpy(split.val)}
-        values = data.packed.graph_values
-        packed = data.packed
-        if values.shape[1]:
-            std, mean = torch.std_mean(values[rows["train"]].double(), dim=0, correction=0)
-            scale = torch.stack([mean, torch.where(std > 1e-9, std, 1.0)]).float()
-            packed = replace(packed, graph_values=standardise(values, scale))
-        weights = torch.from_numpy(data.weights).float()
-        labelled = Labelled(packed, task.to_model(data.targets), weights)
-        delta = mean_log_degree(packed.operators.select(rows["train"]))
-        torch.manual_seed(mix(recipe.seed, 0))
-        model = build_model(recipe, data.inputs, len(task.names), delta=delta)
+        task = self.learned(data, recipe)
+        scale = data.scale(task, split.train)
+        model, labelled, rows = begin(recipe, task, data, split, scale)
         fitted = fit(
             model, recipe, task, labelled, rows,
             checkpoint=checkpoint, resume=True, hardware=self.hardware, report=report,
         )  # fmt: skip
         return Measured(
-            error=_error(fitted.model, task, labelled, rows["val"], data),
+            error=_error(fitted.model, task, scale, labelled, rows["val"], data),
             best_epoch=fitted.best_epoch + 1,
             epochs=len(fitted.curve),
             minutes=fitted.seconds / 60,
@@ -140,16 +126,18 @@ class Bench:
 
 
 @torch.no_grad()
-def _error(model: GAD, task: Task, labelled: Labelled, rows: torch.Tensor, data: Dataset) -> float:
+def _error(
+    model: GAD, task: Task, scale: Scale, labelled: Labelled, rows: torch.Tensor, data: Dataset
+) -> float:
     """The validation error in the user's units."""
     outputs = [
         model(**labelled.molecules.batch(some).inputs()) for some in torch.split(rows, _BATCH)
     ]
-    values = task.to_user(torch.cat(outputs)).numpy()
+    values = task.to_user(torch.cat(outputs), scale).numpy()
     metric = METRICS[task.kind]
     at = rows.numpy()
     scores = score(task.kind, data.targets[at], values, task.names, data.weights[at])["targets"]
-    spread = task.std if task.is_regression and len(task.names) > 1 else (1.0,) * len(task.names)
+    spread = scale.labels[1].tolist() if len(task.names) > 1 else [1.0]
     errors = [
         value / std
         for name, std in zip(task.names, spread, strict=True)

@@ -81,11 +81,12 @@ def trial_table(rows: Sequence[TrialRow], keys: list[str]) -> str:
 def to_toml(recipe: Recipe, about: str = "") -> str:
     """A recipe as a file that :func:`gad.settings.recipe.load_recipe` reads back.
 
-    >>> to_toml(Recipe(width=60), "A small one.").splitlines()[:2]
-    ['# A small one.', 'explicit_hydrogens = false']
+    >>> to_toml(Recipe.of(width=60), "A small one.").splitlines()[:3]
+    ['# A small one.', '[molecules]', 'explicit_hydrogens = false']
     """
     lines = [f"# {line}" for line in about.splitlines()]
-    for key, value in recipe.to_dict().items():
+    for section, settings in recipe.to_sections().items():
         # JSON's words, numbers, strings and lists of strings are TOML's as well.
-        lines.append(f"{key} = {json.dumps(value)}")
-    return "\n".join(lines) + "\n"
+        written = [f"{key} = {json.dumps(value)}" for key, value in settings.items()]
+        lines += [f"[{section}]", *written, ""]
+    return "\n".join(lines)

@@ -21,6 +21,7 @@ from gad.data.rows import Source
 from gad.prediction.metrics import METRIC_NAMES
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, RecipeError, load_recipe
+from gad.training.dataset import Splitting
 from gad.training.fit import Hardware
 from gad.tuning.bench import METRICS, Bench
 from gad.tuning.results import TuningRun, to_toml, trial_row, trial_table
@@ -103,13 +104,15 @@ def tune(
     searched = searched.without(fixed)
     searched.check(base)
     with quiet_optuna():
-        targets = (target,) if isinstance(target, str) else target
-        source = Source(data, smiles, targets, weight, tuple(features), split_column)
-        kind = "column" if split_column is not None else "file" if split_file is not None else split
         bench = Bench(
-            source, base, split=kind, split_file=split_file, task=task, workers=workers,
-            hardware=hardware, reporter=reporter,
-        )  # fmt: skip
+            Source.of(data, smiles, target, weight, features, split_column),
+            base,
+            splitting=Splitting.of(split, split_column, split_file),
+            task=task,
+            workers=workers,
+            hardware=hardware,
+            reporter=reporter,
+        )
         folder = Path(out) if out is not None else _folder(bench)
         folder.mkdir(parents=True, exist_ok=True)
         place = str(storage if storage is not None else folder / "study.db")
@@ -151,7 +154,7 @@ class _Search:
             keys = ", ".join(sorted(set(_INCOMPARABLE) & set(space.keys)))
             self.reporter.message(f"no trial is given up early: {keys} is searched")
         data, split = bench.prepared(bench.base)
-        learned = bench.learned(data, split, bench.base.loss)
+        learned = bench.learned(data, bench.base)
         self.title = data.title
         self.metric = METRICS[learned.kind]
         self.error_name = METRIC_NAMES[self.metric]
@@ -162,7 +165,7 @@ class _Search:
             "targets": list(learned.names),
             "recipe": bench.base.to_dict(),
             "space": space.to_dict(),
-            "split": [bench.split, *(len(rows) for _, rows in split.parts())],
+            "split": [bench.splitting.kind, *(len(rows) for _, rows in split.parts())],
             "task": learned.kind,
         }
         self.study = self._open(storage, name or data.title)
@@ -177,9 +180,9 @@ class _Search:
             storage=storage,
             study_name=name,
             load_if_exists=True,
-            sampler=SeededTPE(self.bench.base.seed),
+            sampler=SeededTPE(self.bench.base.training.seed),
             pruner=optuna.pruners.MedianPruner(
-                n_startup_trials=5, n_warmup_steps=self.bench.base.epochs // 5
+                n_startup_trials=5, n_warmup_steps=self.bench.base.training.epochs // 5
             ),
         )
         before = study.user_attrs.get("search")
@@ -263,7 +266,7 @@ class _Search:
         checkpoint = self.folder / f"trial-{number}-{digest.hexdigest()[:12]}.ckpt"
 
         def report(row: dict[str, float]) -> None:
-            self.reporter.epoch(f"trial {trial.number}", row, recipe.epochs)
+            self.reporter.epoch(f"trial {trial.number}", row, recipe.training.epochs)
             if math.isfinite(row["val_loss"]):
                 trial.report(row["val_loss"], int(row["epoch"]))
             if self.prune and trial.should_prune():

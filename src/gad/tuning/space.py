@@ -13,12 +13,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from gad.settings.recipe import Recipe, RecipeError
+from gad.settings.sections import all_settings
 from gad.words import did_you_mean
 
 if sys.version_info >= (3, 11):
@@ -175,9 +176,8 @@ def load_space(name: str | Path) -> Space:
 
 def _axis(key: str, given: Any, where: str) -> Choices | Range:
     """What a line of the file says."""
-    known = [f.name for f in fields(Recipe)]
-    if key not in known:
-        raise SpaceError(f"space {where}: unknown key {key!r}{did_you_mean(key, known)}")
+    if key not in all_settings():
+        raise SpaceError(f"space {where}: unknown key {key!r}{did_you_mean(key, all_settings())}")
     if isinstance(given, list):
         return _choices(key, given, where)
     if not isinstance(given, dict):
@@ -203,7 +203,7 @@ def _axis(key: str, given: Any, where: str) -> Choices | Range:
 def _choices(key: str, given: Any, where: str) -> Choices:
     if not isinstance(given, list) or not given:
         raise SpaceError(f"space {where}: {key} has no choices: write a list of values")
-    lists = get_type_hints(Recipe)[key] == tuple[str, ...]
+    lists = all_settings()[key].kind == tuple[str, ...]
     values: list[Value] = []
     for value in given:
         if lists and isinstance(value, str):
@@ -220,7 +220,7 @@ def _choices(key: str, given: Any, where: str) -> Choices:
 
 
 def _range(key: str, given: Mapping[str, Any], where: str) -> Range:
-    kind = get_type_hints(Recipe)[key]
+    kind = all_settings()[key].kind
     if kind not in (int, float):
         raise SpaceError(f"space {where}: {key} is no number, so it has choices and no range")
     ends, log, step = given["range"], given.get("log", False), given.get("step")

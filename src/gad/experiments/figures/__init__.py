@@ -165,8 +165,8 @@ def _origin(model: Model) -> dict[str, Any]:
     return {
         "data": title.encode("ascii", "replace").decode(),
         "targets": list(model.task.names),
-        "scheme": model.recipe.scheme,
-        "seed": model.recipe.seed,
+        "scheme": model.recipe.model.scheme,
+        "seed": model.recipe.training.seed,
         "commit": model.notes.get("commit"),
     }
 

@@ -135,7 +135,7 @@ class FirstLayer:
         """The first layer of a model, of the first member of an ensemble."""
         recipe, member = model.recipe, model.members[0]
         diffusions = member.diffusions()
-        used = recipe.aggregators if isinstance(member.blocks[0], GADBlock) else ()
+        used = recipe.model.aggregators if isinstance(member.blocks[0], GADBlock) else ()
         filters = tuple(name for name in FILTERS if name in used)
         if not diffusions and not filters:
             raise ValueError(
@@ -145,7 +145,7 @@ class FirstLayer:
         preparation = model.preparation
         if preparation is None:  # trained on the graphs of a known set
             hydrogens = model.notes.get("data", {}).get("title", "").startswith("qm9")
-            preparation = preparation_of(replace(recipe, explicit_hydrogens=hydrogens))
+            preparation = preparation_of(recipe.override({"explicit_hydrogens": hydrogens}))
         preparation = replace(preparation, descriptors=False)
         return FirstLayer(diffusions[0] if diffusions else None, filters, preparation)
 
