@@ -2,72 +2,73 @@
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gad.report import plots, svg
+from gad.report.svg import Plot
 from gad.report.text import number
 
 reals = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
 
+def in_frame(plot: Plot | None) -> int:
+    """The number of dots, all of which are where they can be seen."""
+    if plot is None:
+        return 0
+    top, bottom = plot.frame
+    for dot in plot.dots:
+        assert svg.LEFT <= dot.x <= svg.RIGHT
+        assert top <= dot.y <= bottom
+        assert "nan" not in dot.hint
+    for _, points in plot.lines:
+        assert "nan" not in points
+        assert "inf" not in points
+    return len(plot.dots)
+
+
 @given(st.lists(st.tuples(reals, reals), max_size=8), reals)
 def test_a_parity_plot_of_anything_stays_in_its_frame(pairs, q):
-    picture = plots.parity([a for a, _ in pairs], [b for _, b in pairs], "eV", q)
-    for circle in circles(picture):
-        assert 0 <= float(circle.get("cx")) <= svg.WIDTH
-        assert 0 <= float(circle.get("cy")) <= svg.WIDTH
-    assert "nan" not in picture
-    assert "inf" not in picture
+    in_frame(plots.parity([a for a, _ in pairs], [b for _, b in pairs], "eV", q))
 
 
 @given(st.lists(st.lists(st.floats(0, 1e6), max_size=5), max_size=4))
 def test_a_reach_plot_of_anything_stays_in_its_frame(layers):
-    picture = plots.reach(layers)
-    assert len(circles(picture)) == sum(map(len, layers))
-    assert "nan" not in picture
+    assert in_frame(plots.reach(layers)) == sum(map(len, layers))
 
 
 @given(st.lists(st.one_of(st.none(), reals), max_size=6), st.integers(-1, 7))
 def test_a_learning_curve_of_anything_is_drawn(losses, best):
     curve = [{"epoch": k, "train_loss": loss, "val_loss": loss} for k, loss in enumerate(losses)]
-    picture = plots.learning_curve([curve], [best])
-    assert "nan" not in picture
-    circles(picture)
-
-
-def circles(picture: str) -> list[ET.Element]:
-    return ET.fromstring(picture).findall("circle") if picture else []
+    in_frame(plots.learning_curve([curve], [best]))
 
 
 def test_a_dot_is_where_its_values_are():
-    first, second = circles(plots.parity([0.0, 1.0], [0.0, 0.5]))
-    assert float(first.get("cx")) < float(second.get("cx"))
-    assert float(first.get("cy")) > float(second.get("cy"))  # up is larger
-    assert first.find("title").text == "true 0, predicted 0"
-    assert second.find("title").text == "true 1, predicted 0.5"
+    first, second = plots.parity([0.0, 1.0], [0.0, 0.5]).dots
+    assert first.x < second.x
+    assert first.y > second.y  # up is larger
+    assert first.hint == "true 0, predicted 0"
+    assert second.hint == "true 1, predicted 0.5"
 
 
 def test_of_many_points_an_even_choice_with_the_worst_is_drawn():
     y = np.linspace(0, 1, 5000)
     p = y.copy()
     p[1234] = 9.0
-    drawn = circles(plots.parity(y, p))
+    drawn = plots.parity(y, p).dots
     assert len(drawn) <= plots.MOST_POINTS
-    assert any("predicted 9" in c.find("title").text for c in drawn)
+    assert any("predicted 9" in dot.hint for dot in drawn)
 
 
 def test_losses_of_many_sizes_get_a_logarithmic_axis():
     def curve(last):
         return [[{"epoch": 0, "val_loss": 1.0}, {"epoch": 1, "val_loss": last}]]
 
-    assert "log scale" in plots.learning_curve(curve(0.01))
-    assert "log scale" not in plots.learning_curve(curve(0.5))
-    assert "log scale" not in plots.learning_curve(curve(-0.01))
+    assert "log scale" in plots.learning_curve(curve(0.01)).y_label
+    assert "log scale" not in plots.learning_curve(curve(0.5)).y_label
+    assert "log scale" not in plots.learning_curve(curve(-0.01)).y_label
 
 
 @given(st.floats(-1e9, 1e9), st.floats(1e-6, 1e9))
@@ -97,13 +98,13 @@ def test_numbers_are_written_for_people(value, decimals, text):
 # ------------------------------------------------------------------ classes
 
 
-def shares(picture: str, css: str) -> list[tuple[float, float]]:
+def shares(plot: Plot, css: str) -> list[tuple[float, float]]:
     """The points of a line in a square from 0 to 1."""
-    (line,) = [e for e in ET.fromstring(picture).findall("polyline") if e.get("class") == css]
-    places = (pair.split(",") for pair in line.get("points").split())
-    left, right, bottom, top = svg.LEFT, svg.RIGHT, svg.WIDTH - svg.BOTTOM, svg.TOP
+    (points,) = [points for name, points in plot.lines if name == css]
+    places = (pair.split(",") for pair in points.split())
+    across, up = svg.RIGHT - svg.LEFT, svg.WIDTH - svg.BOTTOM - svg.TOP
     return [
-        ((float(x) - left) / (right - left), (bottom - float(y)) / (bottom - top))
+        ((float(x) - svg.LEFT) / across, (svg.WIDTH - svg.BOTTOM - float(y)) / up)
         for x, y in places
     ]
 
@@ -111,40 +112,46 @@ def shares(picture: str, css: str) -> list[tuple[float, float]]:
 LABELS, PROBABILITIES = [0, 0, 1, 1, np.nan], [0.1, 0.4, 0.35, 0.8, 0.5]
 
 
+def test_one_class_alone_has_no_curves():
+    assert plots.class_curves([1, 1, np.nan], [0.2, 0.4, 0.6]) == {}
+    assert plots.class_curves([], []) == {}
+
+
+@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0, np.nan]), st.floats(0, 1)), max_size=30))
+def test_curves_of_anything_stay_in_their_frames(pairs):
+    for plot in plots.class_curves([y for y, _ in pairs], [p for _, p in pairs]).values():
+        in_frame(plot)
+
+
 @pytest.mark.parametrize(
-    "plot", [plots.roc, plots.precision_recall, plots.calibration, plots.thresholds]
+    ("kind", "expected"),
+    [
+        ("roc", [(0, 0), (0, 0.5), (0.5, 0.5), (0.5, 1), (1, 1)]),
+        ("precision_recall", [(1, 0.5), (1, 2 / 3), (0.5, 0.5), (0.5, 1), (0, 1)]),
+    ],
 )
-def test_one_class_alone_has_no_curve(plot):
-    assert plot([1, 1, np.nan], [0.2, 0.4, 0.6]) == ""
-    assert plot([], []) == ""
-    assert "nan" not in plot(LABELS, PROBABILITIES)
+def test_the_curves_go_through_points_counted_by_hand(kind, expected):
+    drawn = shares(plots.class_curves(LABELS, PROBABILITIES)[kind], "a line")
+    for found, wanted in zip(drawn, expected, strict=True):
+        assert found == pytest.approx(wanted, abs=0.002)
 
 
-def test_the_curves_go_through_the_known_points():
-    """scikit-learn's own example, whose values are easy to count by hand."""
-    near = {"abs": 0.002}
-    expected = [(0, 0), (0, 0.5), (0.5, 0.5), (0.5, 1), (1, 1)]
-    for found, wanted in zip(
-        shares(plots.roc(LABELS, PROBABILITIES), "a line"), expected, strict=True
-    ):
-        assert found == pytest.approx(wanted, **near)
-    drawn = plots.precision_recall(LABELS, PROBABILITIES)
-    expected = [(1, 0.5), (1, 2 / 3), (0.5, 0.5), (0.5, 1), (0, 1)]
-    for found, wanted in zip(shares(drawn, "a line"), expected, strict=True):
-        assert found == pytest.approx(wanted, **near)
-    assert shares(drawn, "rule")[0] == pytest.approx((0, 0.5), **near)
+def test_chance_is_the_share_of_positives():
+    drawn = plots.class_curves([0, 0, 0, 1], [0.1, 0.4, 0.35, 0.8])["precision_recall"]
+    assert [y for _, y in shares(drawn, "rule")] == pytest.approx([0.25, 0.25], abs=0.002)
 
 
 def test_the_best_threshold_is_marked():
-    (best,) = circles(plots.thresholds(LABELS, PROBABILITIES))
-    assert best.find("title").text == "F1 is largest, 0.8, at a threshold of 0.35"
+    (best,) = plots.class_curves(LABELS, PROBABILITIES)["thresholds"].dots
+    assert best.hint == "F1 is largest, 0.8, at a threshold of 0.35"
 
 
 def test_honest_probabilities_are_on_the_diagonal():
     rng = np.random.default_rng(0)
     p = rng.random(20_000)
-    picture = plots.calibration((rng.random(20_000) < p).astype(float), p)
-    points = shares(picture, "a line")
+    labels = (rng.random(20_000) < p).astype(float)
+    plot = plots.class_curves(labels, p)["calibration"]
+    points = shares(plot, "a line")
     assert len(points) == 10
     assert all(abs(said - was) < 0.05 for said, was in points)
-    assert circles(picture)[0].find("title").text.startswith("2,000 molecules: predicted 0.0")
+    assert plot.dots[0].hint.startswith("2,000 molecules: predicted 0.0")

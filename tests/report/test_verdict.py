@@ -105,7 +105,7 @@ def test_many_targets_have_their_intervals_in_the_table():
     summary = classification(2)
     interval = {"metric": "roc_auc", "level": 0.95, "targets": {"assay 0": [0.7, 0.9]}}
     shown = compare_targets(RunSummary.from_dict({**summary, "bootstrap": interval}))
-    assert shown.columns == ("model", "mean", "logistic", "95% interval", "labels")
+    assert shown.columns == ("model", "mean", "logistic", "95 % interval", "labels")
     assert [row.cells[3] for row in shown.rows] == ["0.7 to 0.9", "–"]
 
 

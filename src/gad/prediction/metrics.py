@@ -73,6 +73,10 @@ class Metric:
             value = self.measure(y, p, w)
         return float(value) if math.isfinite(value) else None
 
+    def best(self, values: Iterable[float]) -> float | None:
+        """The best of some values of this metric."""
+        return (max if self.higher_is_better else min)(values, default=None)
+
     def interval(
         self,
         truth: ArrayLike,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gad.report import plots, verdict
 from gad.report.summary import PARTS, RejectedRow, RunSummary
+from gad.report.svg import BOTTOM, WIDTH
 from gad.report.text import number, plain
 
 if TYPE_CHECKING:
@@ -98,8 +99,9 @@ def _template() -> Template:
     )  # fmt: skip
     environment.filters.update(number=number, plain=plain)
     environment.globals.update(
-        plots=plots, verdict=verdict, PARTS=PARTS, drawing=_drawing, version=__version__
-    )
+        plots=plots, verdict=verdict, PARTS=PARTS, drawing=_drawing, version=__version__,
+        WIDTH=WIDTH, BOTTOM=BOTTOM,
+    )  # fmt: skip
     return environment.get_template("report.html.j2")
 
 

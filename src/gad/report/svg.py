@@ -1,23 +1,18 @@
-"""A small kit for plots as SVG text: no library, no network, sharp on any screen.
+"""Scales and plots as data: what is drawn where. The page's template turns them into SVG.
 
-Colours, line widths and the two themes are the page's business: everything here carries a class
-(``a``, ``b`` and ``c`` for the colours, ``axis``, ``grid``, ``soft``). A value can be read by
-pointing at it.
+Colours, line widths and the two themes are the page's business as well: everything here carries a
+class (``a``, ``b`` and ``c`` for the colours, ``rule``, ``soft``, ``box``).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from html import escape
-from typing import TypeAlias
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
-
-from gad.report.text import number
 
 Array: TypeAlias = NDArray[np.float64]
 
@@ -81,62 +76,47 @@ class Scale:
         return ticks(self.low, self.high)
 
 
+class Dot(NamedTuple):
+    """A dot at a place, with what is shown when it is pointed at."""
+
+    css: str
+    x: float
+    y: float
+    radius: float
+    hint: str
+
+
+@dataclass
 class Plot:
     """A frame with its axes, and what is drawn into it.
 
-    Args:
-        x, y: from values to places.
+    Attributes:
+        label: what the plot shows, for those who do not see it.
         x_label, y_label: what the axes show.
-        y_ticks: instead of round numbers.
+        x, y: from values to places; from 0 to 1 if not given.
+        lanes: whether y counts lanes, which are numbered, and not values.
+        lines: class and points of each line.
     """
 
-    def __init__(
-        self, x: Scale, y: Scale, x_label: str, y_label: str, y_ticks: Sequence[float] | None = None
-    ) -> None:
-        self.x, self.y = x, y
-        left, right = x.start, x.end
-        top, bottom = sorted((y.start, y.end))
-        self.parts: list[str] = []
-        for mark in x.ticks():
-            place = x(mark)
-            self.rule("grid", place, place, top, bottom)
-            self.text("tick mid", place, bottom + 15, number(mark))
-        for mark in y.ticks() if y_ticks is None else y_ticks:
-            place = y(mark)
-            self.rule("grid", left, right, place, place)
-            self.text("tick", left - 6, place + 4, number(mark))
-        self.parts.append(f'<path class="axis" d="M{left} {top}V{bottom}H{right}"/>')
-        self.text("mid", (left + right) / 2, bottom + 33, x_label)
-        turned = f"translate(12 {(top + bottom) / 2}) rotate(-90)"
-        self.parts.append(f'<text class="mid" transform="{turned}">{escape(y_label)}</text>')
+    label: str
+    x_label: str
+    y_label: str
+    x: Scale = Scale(0, 1, LEFT, RIGHT)
+    y: Scale = Scale(0, 1, WIDTH - BOTTOM, TOP)
+    lanes: bool = False
+    lines: list[tuple[str, str]] = field(default_factory=list)
+    dots: list[Dot] = field(default_factory=list)
 
-    @staticmethod
-    def of_shares(x_label: str, y_label: str) -> Plot:
-        """A square from 0 to 1 both ways."""
-        places = (LEFT, RIGHT), (WIDTH - BOTTOM, TOP)
-        x, y = (Scale(0, 1, start, end) for start, end in places)
-        return Plot(x, y, x_label, y_label)
+    @property
+    def frame(self) -> tuple[float, float]:
+        """The top and the bottom of the frame."""
+        return min(self.y.start, self.y.end), max(self.y.start, self.y.end)
 
     def line(self, css: str, points: Iterable[Iterable[float]]) -> None:
-        """A line through points (x, y)."""
+        """Draw a line through points (x, y)."""
         places = " ".join(f"{self.x(x)},{self.y(y)}" for x, y in points)
-        self.parts.append(f'<polyline class="{css}" points="{places}"/>')
+        self.lines.append((css, places))
 
     def dot(self, css: str, x: float, y: float, radius: float, hint: str) -> None:
-        """A dot at a value, with what is shown when it is pointed at."""
-        title = f"<title>{escape(hint)}</title>"
-        place = f'cx="{self.x(x)}" cy="{self.y(y)}" r="{radius:g}"'
-        self.parts.append(f'<circle class="{css}" {place}>{title}</circle>')
-
-    def rule(self, css: str, x1: float, x2: float, y1: float, y2: float) -> None:
-        """A straight line between places of the picture."""
-        self.parts.append(f'<line class="{css}" x1="{x1}" x2="{x2}" y1="{y1}" y2="{y2}"/>')
-
-    def text(self, css: str, x: float, y: float, text: str) -> None:
-        """A text at a place of the picture."""
-        self.parts.append(f'<text class="{css}" x="{x}" y="{y}">{escape(text)}</text>')
-
-    def svg(self, label: str, height: float = WIDTH) -> Markup:
-        """The picture, with what it shows in words for those who do not see it."""
-        box = f'viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(label)}"'
-        return Markup(f'<svg class="plot" {box}>{"".join(self.parts)}</svg>')  # noqa: S704
+        """Draw a dot at a value."""
+        self.dots.append(Dot(css, self.x(x), self.y(y), radius, hint))

@@ -65,10 +65,15 @@ def main_part(summary: RunSummary) -> str:
     return next((part for part in PARTS if summary.metrics.get(part)), "")
 
 
-def value_of(summary: RunSummary, target: str) -> float | None:
-    """The model's main metric of a target, on the part that counts."""
-    scores = _scores(summary.metrics, main_part(summary), target)
-    return scores.get(main_metric(summary).name)
+def main_values(summary: RunSummary) -> dict[str, dict[str, float | None]]:
+    """What counts: method → target → the main metric on the main part."""
+    metric, part = main_metric(summary), main_part(summary)
+    return {
+        name: {
+            target: _scores(by_part, part, target).get(metric.name) for target in summary.targets
+        }
+        for name, by_part in methods(summary).items()
+    }
 
 
 def compare(summary: RunSummary, target: str | None = None, most: int | None = None) -> Comparison:
@@ -86,13 +91,16 @@ def compare(summary: RunSummary, target: str | None = None, most: int | None = N
         if (scores := _scores(by_part, part, target))
     ]
     metrics = [m for m in metrics if any(m.name in scores for *_, scores in lines)]
-    decimals = {m.name: _decimals([scores.get(m.name) for *_, scores in lines]) for m in metrics}
+    decimals = {m: _decimals([scores.get(m.name) for *_, scores in lines]) for m in metrics}
     rows = []
     for part, name, scores in lines:
         rivals = [other for p, _, other in lines if p == part]
-        cells = [number(scores.get(m.name), decimals[m.name]) for m in metrics]
-        # The training part flatters whoever learned it by heart.
-        best = [part != "train" and _is_best(m, scores, rivals) for m in metrics]
+        cells = [number(scores.get(m.name), decimals[m]) for m in metrics]
+        best = [
+            # The training part flatters whoever learned it by heart.
+            part != "train" and _is_best(m, scores.get(m.name), [r.get(m.name) for r in rivals])
+            for m in metrics
+        ]
         if "n" in scores:
             cells.append(number(scores["n"], 0))
             best.append(False)
@@ -103,20 +111,20 @@ def compare(summary: RunSummary, target: str | None = None, most: int | None = N
 
 def compare_targets(summary: RunSummary) -> Comparison:
     """The main metric of every target on the part that counts most: a row a target."""
-    metric, part = main_metric(summary), main_part(summary)
+    metric, part, found = main_metric(summary), main_part(summary), main_values(summary)
     rows = []
     for target in summary.targets if part else ():
-        rivals = [_scores(by_part, part, target) for by_part in methods(summary).values()]
-        values = [scores.get(metric.name) for scores in rivals]
+        values, unit = [each[target] for each in found.values()], summary.unit(target)
         cells = [number(value, _decimals(values)) for value in values]
-        best = [_is_best(metric, scores, rivals) for scores in rivals]
-        unit = summary.unit(target)
+        best = [_is_best(metric, value, values) for value in values]
+        if summary.bootstrap:
+            cells.append(_interval(summary, target) or "–")
+        cells.append(number(_scores(summary.metrics, part, target).get("n"), 0))
+        best += [False] * (len(cells) - len(best))
         name = f"{target} / {unit}" if unit else target
-        rest = (_interval(summary, target) or "–",) if summary.bootstrap else ()
-        rest = (*rest, number(rivals[0].get("n"), 0))
-        rows.append(Row(PARTS[part], name, (*cells, *rest), (*best, *(False for _ in rest))))
-    told = (f"{summary.bootstrap.level:.0%} interval",) if summary.bootstrap else ()
-    return Comparison((*methods(summary), *told, "labels"), tuple(rows))
+        rows.append(Row(PARTS[part], name, tuple(cells), tuple(best)))
+    told = (f"{100 * summary.bootstrap.level:g} % interval",) if summary.bootstrap else ()
+    return Comparison((*found, *told, "labels"), tuple(rows))
 
 
 def headline(summary: RunSummary) -> str:
@@ -152,11 +160,6 @@ def how_to_use_ridge(summary: RunSummary) -> str:
     return _USE.format(task=summary.task)
 
 
-def percent(share: float | None) -> str:
-    """A share for people, to a tenth of a percent."""
-    return "–" if share is None else f"{100 * share:.1f} %"
-
-
 def split_in_words(summary: RunSummary) -> str:
     """The kind of split, as it stands in a sentence; "" if unknown."""
     kind = summary.split
@@ -165,26 +168,22 @@ def split_in_words(summary: RunSummary) -> str:
 
 def _about_one(summary: RunSummary) -> str:
     part, metric, (target,) = main_part(summary), main_metric(summary), summary.targets
-    scores, split = _scores(summary.metrics, part, target), split_in_words(summary)
+    scores, values = _scores(summary.metrics, part, target), main_values(summary)
+    split = f" ({split_in_words(summary)})" if summary.split else ""
     unit = summary.unit(target) if metric.has_unit else ""
-    text = (
-        f"the {_IN_WORDS[metric.name]} is {number(scores.get(metric.name))}" + f" {unit}".rstrip()
-    )
+    text = f" the {_IN_WORDS[metric.name]} is {number(values['model'][target])} {unit}".rstrip()
     folds = (summary.folds or {}).get(metric.name)
     if folds is not None and folds.folds:
+        text = f"In cross-validation{split}{text}"
         text += f" (standard deviation over {len(folds.folds)} folds {number(folds.std)})"
-        text = f"In cross-validation {f'({split}) ' if split else ''}{text}"
     else:
-        interval = _interval(summary, target)
-        if interval and summary.bootstrap is not None:
-            text += f" ({summary.bootstrap.level:.0%} interval {interval})".replace("%", " %")
         rows = f"{number(scores['n'], 0)} " if scores.get("n") else ""
-        text = f"On {rows}{PARTS[part]} molecules {f'({split}) ' if split else ''}{text}"
+        text = f"On {rows}{PARTS[part]} molecules{split}{text}"
+        if summary.bootstrap is not None and target in summary.bootstrap.targets:
+            level = f"{100 * summary.bootstrap.level:g}"
+            text += f" ({level} % interval {_interval(summary, target)})"
     gains = {name: each[0] for name, each in _gains(summary).items() if each}
-    others = {name: _scores(methods(summary)[name], part, target) for name in gains}
-    phrases = [
-        _phrase(metric, name, gain, others[name].get(metric.name)) for name, gain in gains.items()
-    ]
+    phrases = [_phrase(metric, name, gain, values[name][target]) for name, gain in gains.items()]
     linear = gains.get(linear_of(summary), math.inf)
     if len(phrases) == 2 and gains["mean"] > _ALIKE and linear < -_ALIKE:
         text += f": {phrases[0]}, but {phrases[1]}"
@@ -202,25 +201,22 @@ def _about_one(summary: RunSummary) -> str:
 
 
 def _about_many(summary: RunSummary) -> str:
-    part, metric, split = main_part(summary), main_metric(summary), split_in_words(summary)
-    where = f"On the {PARTS[part]} part" + (f" ({split})" if split else "")
-    phrases = [
+    metric, values = main_metric(summary), main_values(summary)
+    where = f"On the {PARTS[main_part(summary)]} part"
+    if summary.split:
+        where += f" ({split_in_words(summary)})"
+    better = " and ".join(
         f"{_in_full(name)} on {sum(gain > 0 for gain in gains)} of {len(gains)} targets"
         for name, gains in _gains(summary).items()
         if gains
-    ]
-    values = {
-        name: [_scores(by_part, part, target).get(metric.name) for target in summary.targets]
-        for name, by_part in methods(summary).items()
-    }
-    if phrases:
-        better = " and ".join(phrases)
+    )
+    if better:
         text = f"{where}, by {_IN_WORDS[metric.name]}, this model is better than {better}."
     else:
-        known = [value for value in values["model"] if value is not None]
+        known = [value for value in values["model"].values() if value is not None]
         text = f"{where} {len(known)} of {len(summary.targets)} targets were scored."
     if not metric.has_unit:
-        means = [f"{name} {number(mean_of(each))}" for name, each in values.items()]
+        means = [f"{name} {number(mean_of(each.values()))}" for name, each in values.items()]
         text += f" Mean over targets: {', '.join(means)}."
     return text + " The simpler model is the better one on most." * ridge_wins(summary)
 
@@ -230,15 +226,16 @@ def _gains(summary: RunSummary) -> dict[str, list[float]]:
 
     Of errors the share of the baseline's that is gone, of areas the difference.
     """
-    metric, part = main_metric(summary), main_part(summary)
-    found: dict[str, list[float]] = {}
-    for name, by_part in methods(summary).items():
-        for target in summary.targets if name != "model" else ():
-            value = _scores(summary.metrics, part, target).get(metric.name)
-            other = _scores(by_part, part, target).get(metric.name)
-            if value is not None and other is not None:
-                found.setdefault(name, []).append(_gain(metric, value, other))
-    return found
+    metric, values = main_metric(summary), main_values(summary)
+    model = values.pop("model")
+    return {
+        name: [
+            _gain(metric, value, other)
+            for target, value in model.items()
+            if value is not None and (other := others[target]) is not None
+        ]
+        for name, others in values.items()
+    }
 
 
 def _gain(metric: Metric, value: float, other: float) -> float:
@@ -277,10 +274,9 @@ def _scores(by_part: ByPart, part: str, target: str | None) -> Values:
     return scores["mean"] if target is None else scores["targets"].get(target, {})
 
 
-def _is_best(metric: Metric, scores: Values, rivals: Sequence[Values]) -> bool:
-    values = [v for rival in rivals if (v := rival.get(metric.name)) is not None]
-    top = (max if metric.higher_is_better else min)(values, default=None)
-    return len(rivals) > 1 and top is not None and scores.get(metric.name) == top
+def _is_best(metric: Metric, value: float | None, rivals: Sequence[float | None]) -> bool:
+    known = [rival for rival in rivals if rival is not None]
+    return len(rivals) > 1 and value is not None and value == metric.best(known)
 
 
 def _decimals(values: Sequence[float | None]) -> int:
