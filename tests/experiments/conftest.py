@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from gad.data import known
 from gad.data.known.graphset import GraphSet, pointers
 from gad.data.splits import Split
 from gad.experiments.models import is_short, recipe_of, run_of
+from gad.experiments.records import Record, write_record
 
 
 def rings(count: int = 48) -> GraphSet:
@@ -61,10 +61,12 @@ def record(folder: Path, data: str, **changes: Any) -> None:
     values: dict[str, Any] = {
         "status": "finished", "model": "gad-i", "edges": True, "recipe": "zinc-paper", "seed": 0,
         "settings": {}, "parameters": 99_000, "epochs": 200, "minutes": 60.0, "val_mae": 0.2,
-        "test_mae": 0.15, "data": {"name": data}, **changes,
+        "test_mae": 0.15, "data": {"name": data}, "command": "", "unit": "", "machine": {},
+        "curve": {}, "short": False, "full_recipe": {}, **changes,
     }  # fmt: skip
-    run = run_of(values)
-    values = {"short": is_short(run), "full_recipe": recipe_of(run).to_dict(), **values}
+    made = Record.from_dict(values)
+    run = run_of(made)
+    made.short = changes.get("short", is_short(run))
+    made.full_recipe = changes.get("full_recipe", recipe_of(run).to_dict())
     path = folder / data / f"{len(list(folder.glob(f'{data}/*')))}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(values), encoding="utf-8")
+    write_record(path, made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 
 import pytest
 import typer.main
@@ -22,6 +23,7 @@ from gad.experiments.models import (
     run_of,
     settings_of,
 )
+from gad.experiments.records import Record
 from gad.settings.model import Inputs
 from gad.settings.recipe import RecipeError, load_recipe
 
@@ -142,7 +144,12 @@ def test_names_tell_runs_apart():
 )
 def test_the_recorded_command_can_be_typed(run, monkeypatch):
     taken = []
-    monkeypatch.setattr("gad.cli.reproduce._reproduce", lambda runs, *_: taken.extend(runs))
+
+    def perform_all(runs, *_, **__):
+        taken.extend(runs)
+        return []
+
+    monkeypatch.setattr("gad.experiments.jobs.perform_all", perform_all)
     _, *arguments = shlex.split(run.command)
     typer.main.get_command(app)(arguments, standalone_mode=False)
     assert taken == [run]
@@ -151,14 +158,14 @@ def test_the_recorded_command_can_be_typed(run, monkeypatch):
 @pytest.mark.parametrize("run", [zinc("dgn", seed=2, limit=3), qm9("pna", budget=70_000)])
 def test_a_record_knows_its_run(run):
     fitted = fitted_recipe(run, ZINC if run.data == "zinc" else QM9)
-    record = {
-        "data": {"name": run.data}, "model": run.model, "recipe": run.recipe, "edges": run.edges,
-        "seed": run.seed, "property": run.target, "settings": run.extras,
-        "full_recipe": fitted.to_dict(),
-    }  # fmt: skip
+    record = Record(
+        status="started", command=run.command, model=run.model, recipe=run.recipe, edges=run.edges,
+        target=run.target, seed=run.seed, settings=run.extras, short=False, unit="",
+        data={"name": run.data}, machine={}, full_recipe=fitted.to_dict(), curve={},
+    )  # fmt: skip
     assert run_of(record).name == run.name
     assert is_current(record)
-    assert not is_current({**record, "full_recipe": {**fitted.to_dict(), "dropout": 0.5}})
+    assert not is_current(replace(record, full_recipe={**fitted.to_dict(), "dropout": 0.5}))
 
 
 MISTAKES = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from gad.experiments import paper
 from gad.experiments.docs import PAGES, filled, outdated, update
 from gad.experiments.grid import grid
 from gad.experiments.models import Run, recipe_of
+from gad.experiments.records import read_record, write_record
 from gad.experiments.table import against_dgn, load_rows, to_json
 from tests.experiments.conftest import record
 
 ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
 
 
 def test_the_papers_claims_follow_from_its_numbers():
@@ -147,11 +150,28 @@ def test_unfinished_runs_are_told_but_are_no_rows(tmp_path):
     assert [run["epochs"] for run in told["unfinished"]] == [7]
 
 
-def test_what_is_no_record_is_refused(tmp_path):
-    (tmp_path / "zinc").mkdir()
-    (tmp_path / "zinc" / "x.json").write_text("[1]")
-    with pytest.raises(ValueError, match="not a record"):
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda values: [values], "it is no object"),
+        (lambda values: {k: v for k, v in values.items() if k != "seed"}, "it has no seed"),
+        (lambda values: {**values, "edges": "yes"}, "its edges is 'yes'"),
+        (lambda values: {**values, "test_mea": 0.1}, "it has 'test_mea', which no record has"),
+    ],
+)
+def test_what_is_no_record_is_refused(tmp_path, change, why):
+    record(tmp_path, "zinc")
+    (path,) = (tmp_path / "zinc").iterdir()
+    path.write_text(json.dumps(change(json.loads(path.read_text()))))
+    with pytest.raises(ValueError, match=f"0.json is not a record of a run: {why}"):
         to_json(tmp_path, "zinc")
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("[zq]*/*.json")), ids=lambda path: path.stem)
+def test_every_record_there_is_can_be_read_and_written(path, tmp_path):
+    found = read_record(path)
+    write_record(tmp_path / "again.json", found)
+    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
 
 
 PAGE = "before\n<!-- table: zinc, all runs -->\n<!-- end of table -->\nafter\n"

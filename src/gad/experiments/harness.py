@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from gad.data.atomic import write_atomic
 from gad.experiments.models import Run, fitted_recipe, is_current, recipe_of
 from gad.experiments.records import (
-    FINISHED,
+    Record,
     forget_checkpoint,
     keep_checkpoint,
     read_record,
@@ -39,7 +38,7 @@ def check(run: Run, place: Place) -> None:
         )
 
 
-def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[str, Any]:
+def perform(run: Run, place: Place, reporter: Reporter | None = None) -> Record:
     """Train one run, or go on with it, and return its record.
 
     A run that is over is not repeated. The record is written when the run begins and after every
@@ -48,13 +47,13 @@ def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[st
     """
     reporter = reporter or Reporter()
     check(run, place)
-    before = read_record(record_path(place.results, run)) or {}
-    if before.get("status") == FINISHED:
+    before = read_record(record_path(place.results, run))
+    if before is not None and before.is_finished:
         reporter.message(f"{run.name} is finished")
         return before
     sheet = Sheet(run, place, before, reporter)
     try:
-        return _train(run, place, sheet, reporter)
+        _train(run, place, sheet, reporter)
     except OutOfTime:
         sheet.close("unfinished")
         kept = keep_checkpoint(place.folder(run), place.results, run)
@@ -66,10 +65,10 @@ def perform(run: Run, place: Place, reporter: Reporter | None = None) -> dict[st
     except BaseException:  # interrupted; Lightning leaves by sys.exit
         sheet.close("unfinished")
         raise
-    return sheet.record
+    return sheet.opened
 
 
-def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str, Any]:
+def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> None:
     import numpy as np
     import torch
 
@@ -106,12 +105,10 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> dict[str
     )
     sheet.finish(trained)
     forget_checkpoint(place.results, run)
-    if sheet.record["model_file"] is None:
-        reporter.message(f"{run.name}: the model has more than 1 MB and stays in {folder}")
-    reporter.message(
-        f"{run.name}: test error {sheet.record['test_mae']:.4g} {graphs.units[0]}".rstrip()
-    )
-    return sheet.record
+    record = sheet.opened
+    if record.model_file is None:
+        reporter.message(f"{run.name}: the model stays in {folder}")
+    reporter.message(f"{run.name}: test error {record.test_mae:.4g} {record.unit}".rstrip())
 
 
 def _update(folder: Path) -> None:

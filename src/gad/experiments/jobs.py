@@ -45,14 +45,15 @@ def perform_all(
         recipe_of(run)
         check(run, place)
     if len(runs) == 1:
-        return [{"name": runs[0].name, **perform(runs[0], place, reporter)}]
+        return [{"name": runs[0].name, **perform(runs[0], place, reporter).to_dict()}]
     failed = _at_once(runs, place, jobs, reporter, quiet)
     return [_outcome(run, place, run in failed) for run in runs]
 
 
 def _outcome(run: Run, place: Place, failed: bool) -> dict[str, Any]:
-    record = read_record(record_path(place.results, run)) or {"status": "not started"}
-    return {"name": run.name, **record, **({"status": "failed"} if failed else {})}
+    record = read_record(record_path(place.results, run))
+    told = {"status": "not started"} if record is None else record.to_dict()
+    return {"name": run.name, **told, **({"status": "failed"} if failed else {})}
 
 
 def _at_once(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from gad.settings.recipe import Recipe, RecipeError, load_recipe, recipe_names
 
 if TYPE_CHECKING:
+    from gad.experiments.records import Record
     from gad.settings.model import Inputs
 
 _PLAIN = {"scheme": "none", "k": 0}
@@ -153,36 +154,36 @@ def recipe_of(run: Run) -> Recipe:
     return recipe
 
 
-def run_of(record: Mapping[str, Any]) -> Run:
+def run_of(record: Record) -> Run:
     """The run that a record is about."""
-    settings = dict(record["settings"])
+    settings = dict(record.settings)
     budget, limit = (int(settings.pop(key, 0)) for key in ("budget", "limit"))
     return Run(
-        record["data"]["name"],
-        record["model"],
-        record["recipe"],
-        record["edges"],
-        record["seed"],
-        record.get("property"),
+        record.data["name"],
+        record.model,
+        record.recipe,
+        record.edges,
+        record.seed,
+        record.target,
         settings_of(settings),
         budget,
         limit,
     )
 
 
-def is_current(record: Mapping[str, Any]) -> bool:
+def is_current(record: Record) -> bool:
     """Whether the recipe of a record is still what its name stands for.
 
     A recipe that is not among those of the package is its owner's business.
     """
-    if record["recipe"] not in recipe_names():
+    if record.recipe not in recipe_names():
         return True
     run = run_of(record)
     try:
         now = recipe_of(run).to_dict()
     except RecipeError:
         return False
-    then = Recipe.from_dict(record["full_recipe"]).to_dict()
+    then = Recipe.from_dict(record.full_recipe).to_dict()
     matched = _MATCHED if run.data == "qm9" and run.model != "gad-s" else ()
     return all(then[key] == value for key, value in now.items() if key not in matched)
 

@@ -6,8 +6,10 @@ import json
 import math
 import shutil
 from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
 from gad.data.atomic import write_atomic
 from gad.experiments.models import Run
@@ -15,13 +17,101 @@ from gad.experiments.models import Run
 LARGEST_MODEL, LARGEST_CHECKPOINT = 1 << 20, 2 << 20
 """Bytes of what is kept beside the records."""
 FINISHED = "finished"
-# The order of a record's lines, so that two records can be compared line by line.
-_KEYS = (
-    "status", "error", "command", "model", "recipe", "edges", "property", "seed", "settings",
-    "short", "unit", "parameters", "width", "epochs", "best_epoch", "minutes", "train_mae",
-    "val_mae", "test_mae", "model_file", "data", "commit", "commit_at_end", "versions", "machine",
-    "full_recipe", "curve",
-)  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class Record:
+    """What is kept of a run: what made its numbers, and the numbers; None is not known yet.
+
+    The fields stand in the order of a record's lines, so that two can be compared line by line.
+
+    Attributes:
+        status: started, unfinished, failed or finished.
+        error: why it failed.
+        command: what to type for this run alone.
+        model, recipe, edges, target, seed, settings: as in :class:`gad.experiments.models.Run`; a
+            target is called "property" in JSON.
+        short: fewer epochs or molecules than the recipe wants.
+        unit: of the errors.
+        parameters, width: of the model.
+        epochs, best_epoch: how many there were, and which had the lowest validation error.
+        minutes: of training.
+        train_mae, val_mae, test_mae: mean absolute errors, by the weights of the best epoch.
+        model_file: the model below the folder of the records, None if it was not kept.
+        data: name, fingerprint and numbers of rows.
+        commit, commit_at_end, versions, machine: by which code, and on what.
+        full_recipe: every setting.
+        curve: train_loss, val_mae and lr of every epoch.
+    """
+
+    status: str
+    error: str | None = None
+    command: str
+    model: str
+    recipe: str
+    edges: bool
+    target: str | None = None
+    seed: int
+    settings: dict[str, str]
+    short: bool
+    unit: str
+    parameters: int | None = None
+    width: int | None = None
+    epochs: int | None = None
+    best_epoch: int | None = None
+    minutes: float | None = None
+    train_mae: float | None = None
+    val_mae: float | None = None
+    test_mae: float | None = None
+    model_file: str | None = None
+    data: dict[str, Any]
+    commit: str | None = None
+    commit_at_end: str | None = None
+    versions: dict[str, str] | None = None
+    machine: dict[str, Any]
+    full_recipe: dict[str, Any]
+    curve: dict[str, list[float | None]]
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the run is over and has its test error."""
+        return self.status == FINISHED
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; what is not known is left out."""
+        return {
+            _WRITTEN.get(key, key): value
+            for key, value in vars(self).items()
+            if value is not None or (key == "model_file" and self.is_finished)
+        }
+
+    @staticmethod
+    def from_dict(values: Any) -> Record:
+        """Read back :meth:`to_dict`; an error says why that is no record."""
+        if not isinstance(values, Mapping):
+            raise ValueError("it is no object")
+        hints, known = get_type_hints(Record), {}
+        for field in fields(Record):
+            key = _WRITTEN.get(field.name, field.name)
+            if key not in values and field.default is MISSING:
+                raise ValueError(f"it has no {key}")
+            if key in values:
+                known[field.name] = values[key]
+                if not isinstance(values[key], _kinds(hints[field.name])):
+                    raise ValueError(f"its {key} is {values[key]!r}")
+        if unknown := set(values) - {_WRITTEN.get(name, name) for name in known}:
+            raise ValueError(f"it has {min(unknown)!r}, which no record has")
+        return Record(**known)
+
+
+_WRITTEN = {"target": "property"}
+
+
+def _kinds(hint: Any) -> tuple[type, ...]:
+    """The types of a field's values; a whole number is a number, too."""
+    union = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+    plain = tuple(get_origin(kind) or kind for kind in union)
+    return (*plain, int) if float in plain else plain
 
 
 def record_path(results: Path, run: Run) -> Path:
@@ -39,38 +129,37 @@ def unfinished_path(results: Path, run: Run) -> Path:
     return results / "unfinished" / run.data / run.name
 
 
-def read_record(path: Path) -> dict[str, Any] | None:
+def read_record(path: Path) -> Record | None:
     """A record, or None if there is none."""
     if not path.is_file():
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return Record.from_dict(values)
     except ValueError as error:
-        raise ValueError(f"{path} is not a record: {error}") from error
-    if not isinstance(record, dict) or "status" not in record:
-        raise ValueError(f"{path} is not a record of a run: it has no status")
-    return record
+        raise ValueError(f"{path} is not a record of a run: {error}") from error
 
 
-def read_records(results: Path, data: str) -> list[dict[str, Any]]:
+def read_records(results: Path, data: str) -> list[Record]:
     """All records of a data set, in the order of their names."""
     found = (read_record(path) for path in sorted((results / data).glob("*.json")))
     return [record for record in found if record is not None]
 
 
-def write_record(path: Path, record: Mapping[str, Any]) -> None:
+def write_record(path: Path, record: Record) -> None:
     """Write a record, a line for each key: short, and a change is seen in a diff."""
     lines = [
         f" {json.dumps(key)}: {json.dumps(value, ensure_ascii=False, allow_nan=False)}"
-        for key, value in sorted(record.items(), key=lambda item: _KEYS.index(item[0]))
+        for key, value in record.to_dict().items()
     ]
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, ("{\n" + ",\n".join(lines) + "\n}\n").encode())
 
 
 def keep_model(source: Path, results: Path, run: Run) -> str | None:
-    """Copy a model beside its record, unless it is too large; its name there."""
-    if source.stat().st_size > LARGEST_MODEL:
+    """Copy a model beside its record, if it is one of GAD's or the best, and small; its name."""
+    worth_it = run.model.startswith("gad") or run.recipe_name == "zinc-best"
+    if not worth_it or source.stat().st_size > LARGEST_MODEL:
         return None
     path = model_path(results, run)
     path.parent.mkdir(parents=True, exist_ok=True)

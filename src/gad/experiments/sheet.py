@@ -12,6 +12,7 @@ from typing import Any
 from gad.experiments.models import Run, is_short
 from gad.experiments.records import (
     FINISHED,
+    Record,
     keep_model,
     record_path,
     rounded,
@@ -54,18 +55,15 @@ class OutOfTime(Exception):  # noqa: N818  # nothing went wrong
 class Sheet(Reporter):
     """Listens to the training and writes down what it hears."""
 
-    def __init__(
-        self, run: Run, place: Place, before: Mapping[str, Any], reporter: Reporter
-    ) -> None:
+    def __init__(self, run: Run, place: Place, before: Record | None, reporter: Reporter) -> None:
         self.run, self.place, self.reporter = run, place, reporter
         self.path = record_path(place.results, run)
         self.folder = place.folder(run)
         self.scale = 1.0
-        self.curve: dict[str, list[Any]] = {
-            key: list(before.get("curve", {}).get(key, ()))
-            for key in ("train_loss", "val_mae", "lr")
-        }
-        self.record: dict[str, Any] = {}
+        self.record: Record | None = None
+        keys = ("train_loss", "val_mae", "lr")
+        then = {} if before is None else before.curve
+        self.curve: dict[str, list[float | None]] = {key: list(then.get(key, ())) for key in keys}
 
     def open(
         self,
@@ -79,40 +77,41 @@ class Sheet(Reporter):
         """The run begins."""
         run = self.run
         self.scale = scale
-        self.record = {
-            "status": "started",
-            "command": run.command,
-            "model": run.model,
-            "recipe": run.recipe_name,
-            "edges": run.edges,
-            "seed": run.seed,
-            **({"property": run.target} if run.target else {}),
-            "settings": run.extras,
-            "short": is_short(run),
-            "unit": unit,
-            "data": {"name": run.data, "fingerprint": fingerprint, "rows": rows},
-            "machine": machine(),
-            "full_recipe": recipe,
-        }
-        self._curve()
+        self.record = Record(
+            status="started",
+            command=run.command,
+            model=run.model,
+            recipe=run.recipe_name,
+            edges=run.edges,
+            target=run.target,
+            seed=run.seed,
+            settings=run.extras,
+            short=is_short(run),
+            unit=unit,
+            data={"name": run.data, "fingerprint": fingerprint, "rows": rows},
+            machine=machine(),
+            full_recipe=recipe,
+            curve=self.curve,
+        )
         self._write()
+
+    @property
+    def opened(self) -> Record:
+        """The record, once the run has begun."""
+        assert self.record is not None
+        return self.record
 
     def epoch(self, name: str, row: Mapping[str, float], epochs: int) -> None:
         """Enter the errors of an epoch in the target's units; stop when the time is up."""
         del name
         at = int(row["epoch"])
         losses = {key: row[key] * self.scale for key in ("train_loss", "val_loss")}
-        told = {
-            "train_loss": rounded(losses["train_loss"]),
-            "val_mae": rounded(losses["val_loss"]),
-            "lr": rounded(row["lr"]),
-        }
+        told = {"train_loss": losses["train_loss"], "val_mae": losses["val_loss"], "lr": row["lr"]}
         for key, values in self.curve.items():
             del values[at:]
-            values.append(told[key])
-        self.record["minutes"] = rounded(row["seconds"] / 60)
+            values.append(rounded(told[key]))
+        self.opened.minutes = rounded(row["seconds"] / 60)
         self._origin()
-        self._curve()
         self._write()
         self.reporter.epoch(self.run.name, {**row, **losses}, epochs)
         # The first checkpoint is waited for: whoever has little time gets on nevertheless.
@@ -123,57 +122,51 @@ class Sheet(Reporter):
     def message(self, text: str) -> None:
         """Not worth repeating for each run."""
 
-    def close(self, status: str, **more: Any) -> None:
+    def close(self, status: str, error: str | None = None) -> None:
         """The run stops before its end."""
-        if self.record:
-            self.record.update(status=status, **more)
+        if self.record is not None:
+            self.record.status, self.record.error = status, error
             self._write()
 
     def finish(self, trained: Any) -> None:
         """The run is over: its errors by the weights of the best epoch, and its model."""
-        summary = trained.summary
-        (curve,) = summary.curves
+        summary, record = trained.summary, self.opened
+        curve = summary["curve"]
         for key, of in (("train_loss", "train_loss"), ("val_mae", "val_loss")):
             self.curve[key] = [rounded(row[of] * self.scale) for row in curve]
         self.curve["lr"] = [rounded(row["lr"]) for row in curve]
         self._origin()
         # An average of weights is not trained itself, so it is no use to ask what requires_grad.
         member = trained.model.model.members[0]
-        parts = ("train", "val", "test")
-        metrics = {part: summary.metrics[part]["mean"]["mae"] for part in parts}
-        self.record.update(
-            status=FINISHED,
-            parameters=sum(weights.numel() for weights in member.parameters()),
-            width=member.channels,
-            epochs=len(curve),
-            best_epoch=summary.best_epochs[0] + 1,
-            minutes=rounded(curve[-1]["seconds"] / 60),
-            **{f"{part}_mae": rounded(mae, 7) for part, mae in metrics.items()},
-            model_file=keep_model(trained.directory / "model.gad", self.place.results, self.run),
+        metrics = summary["metrics"]
+        record.status = FINISHED
+        record.parameters = sum(weights.numel() for weights in member.parameters())
+        record.width = member.channels
+        record.epochs, record.best_epoch = len(curve), summary["best_epoch"] + 1
+        record.minutes = rounded(curve[-1]["seconds"] / 60)
+        record.train_mae, record.val_mae, record.test_mae = (
+            rounded(metrics[part]["mean"]["mae"], 7) for part in ("train", "val", "test")
         )
-        if summary.commit != self.record.get("commit"):
-            self.record["commit_at_end"] = summary.commit
-        self._curve()
+        record.model_file = keep_model(
+            trained.directory / "model.gad", self.place.results, self.run
+        )
+        if summary["commit"] != record.commit:
+            record.commit_at_end = summary["commit"]
         self._write()
 
     def _origin(self) -> None:
         """By which code the run was begun."""
         path = self.folder / "run.json"
-        if "commit" not in self.record and path.is_file():
+        if self.opened.versions is None and path.is_file():
             begun = json.loads(path.read_text(encoding="utf-8"))
-            self.record.update(commit=begun["commit"], versions=begun["versions"])
-
-    def _curve(self) -> None:
-        """Enter the curve, and what follows from it."""
-        errors = [error for error in self.curve["val_mae"] if error is not None]
-        if errors and self.record["status"] != FINISHED:
-            best = min(errors)
-            self.record.update(
-                epochs=len(self.curve["val_mae"]),
-                best_epoch=self.curve["val_mae"].index(best) + 1,
-                val_mae=best,
-            )
-        self.record["curve"] = self.curve
+            self.opened.commit, self.opened.versions = begun["commit"], begun["versions"]
 
     def _write(self) -> None:
-        write_record(self.path, self.record)
+        """Write the record, with what follows from the curve."""
+        record, errors = self.opened, self.curve["val_mae"]
+        there = [error for error in errors if error is not None]
+        if there and not record.is_finished:
+            record.val_mae = min(there)
+            record.epochs, record.best_epoch = len(errors), errors.index(record.val_mae) + 1
+        record.curve = self.curve
+        write_record(self.path, record)

@@ -10,7 +10,7 @@ from typing import Any
 
 from gad.experiments import paper
 from gad.experiments.models import is_current
-from gad.experiments.records import FINISHED, read_records
+from gad.experiments.records import Record, read_records
 from gad.settings.recipe import Recipe
 
 
@@ -39,11 +39,11 @@ class Row:
     allowed: int
     short: bool
     version: str
-    records: tuple[dict[str, Any], ...] = ()
+    records: tuple[Record, ...] = ()
 
     def each(self, key: str) -> list[Any]:
         """A number of every run."""
-        return [record[key] for record in self.records]
+        return [getattr(record, key) for record in self.records]
 
     @property
     def is_plain(self) -> bool:
@@ -86,37 +86,37 @@ class Row:
 
 def load_rows(results: Path, data: str) -> list[Row]:
     """The rows of all finished runs, in the order of the paper's table."""
-    groups: dict[Row, list[dict[str, Any]]] = {}
+    groups: dict[Row, list[Record]] = {}
     for record in read_records(results, data):
-        if record["status"] == FINISHED:
+        if record.is_finished:
             row = Row(
                 data,
-                record["model"],
-                record["edges"],
+                record.model,
+                record.edges,
                 _label(record),
-                record.get("property"),
-                record["full_recipe"]["epochs"],
-                record["short"],
+                record.target,
+                record.full_recipe["epochs"],
+                record.short,
                 _version(record),
             )
             groups.setdefault(row, []).append(record)
     rows = [
-        replace(row, records=tuple(sorted(found, key=lambda record: int(record["seed"]))))
+        replace(row, records=tuple(sorted(found, key=lambda record: record.seed)))
         for row, found in groups.items()
     ]
     return sorted(rows, key=_order)
 
 
-def _label(record: dict[str, Any]) -> str:
+def _label(record: Record) -> str:
     """A recipe and what was changed in it; fewer epochs are told by ``short``."""
-    changes = {key: value for key, value in record["settings"].items() if key != "epochs"}
-    name = record["recipe"] + ("" if is_current(record) else " (earlier)")
+    changes = {key: value for key, value in record.settings.items() if key != "epochs"}
+    name = record.recipe + ("" if is_current(record) else " (earlier)")
     return " ".join([name, *(f"+ {key}={value}" for key, value in sorted(changes.items()))])
 
 
-def _version(record: dict[str, Any]) -> str:
+def _version(record: Record) -> str:
     """The recipe as text; a key that it does not know yet has its default."""
-    return repr(Recipe.from_dict(record["full_recipe"]).override({"seed": 0}))
+    return repr(Recipe.from_dict(record.full_recipe).override({"seed": 0}))
 
 
 def _order(row: Row) -> tuple[Any, ...]:
@@ -208,7 +208,7 @@ def unfinished(results: Path, data: str) -> list[dict[str, Any]]:
         "model", "edges", "property", "recipe", "settings", "seed", "status", "epochs", "val_mae",
     )  # fmt: skip
     return [
-        {key: record[key] for key in keys if key in record}
+        {key: value for key, value in record.to_dict().items() if key in keys}
         for record in read_records(results, data)
-        if record["status"] != FINISHED
+        if not record.is_finished
     ]
