@@ -121,6 +121,14 @@ def test_a_classification_has_curves_of_six_targets_at_most():
     assert "logistic regression on RDKit" in text
 
 
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_without_anything_to_draw_there_is_no_section_for_it(task):
+    nothing = {"y": {"true": [], "pred": []}, "z": {"true": [1.0, 1.0], "pred": [None, None]}}
+    text = render(RunSummary.from_dict({"task": task, "parity": nothing, "targets": ["y", "z"]}))
+    assert "Predicted and true" not in text
+    assert "Curves of the test part" not in text
+
+
 def test_the_best_method_of_each_held_out_part_is_bold():
     assert '<th scope="row">model</th><td class="best">' in render(regression(0.5))
     ridge = render(regression(2.0))

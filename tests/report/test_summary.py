@@ -66,7 +66,8 @@ def test_what_json_cannot_hold_is_none():
 
 def test_a_model_file_keeps_what_it_always_kept():
     assert set(regression(best_epoch=3).notes()) == {
-        "metrics", "uncertainty", "rows", "data", "versions", "commit", "best_epoch",
+        "metrics", "uncertainty", "rows", "data", "versions", "commit", "best_epoch", "split",
+        "bootstrap",
     }  # fmt: skip
     notes = {**regression().notes(), "something new": 1}
     read = RunSummary.from_dict(notes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from gad.report.svg import BOTTOM, LEFT, RIGHT, TOP, WIDTH, Array, Plot, Scale
 from gad.report.text import number
 
+Values: TypeAlias = "ArrayLike | Sequence[float | None]"
+
 MOST_POINTS = 1000
 # What lies beyond is the output of a model that has exploded, and would leave the rest a dot.
 _LARGEST = 1e100
 
 
-def parity(
-    true: ArrayLike, predicted: ArrayLike, unit: str = "", q: float | None = None
-) -> Plot | None:
+def parity(true: Values, predicted: Values, unit: str = "", q: float | None = None) -> Plot | None:
     """Predicted against true values, with the diagonal and, if q is given, the lines at ± q.
 
     Of very many rows an even choice is drawn, the worst ones among it.
@@ -43,7 +43,7 @@ def parity(
     return plot
 
 
-def class_curves(labels: ArrayLike, probabilities: ArrayLike, bins: int = 10) -> dict[str, Plot]:
+def class_curves(labels: Values, probabilities: Values, bins: int = 10) -> dict[str, Plot]:
     """Four looks at probabilities of two classes; none where there is only one.
 
     Returns:
@@ -156,7 +156,7 @@ def _thinned(xs: Array, ys: Array) -> Array:
     return points
 
 
-def _both(true: ArrayLike, predicted: ArrayLike) -> tuple[Array, Array]:
+def _both(true: Values, predicted: Values) -> tuple[Array, Array]:
     """The rows where both can be drawn."""
     y, p = _drawable(true).ravel(), _drawable(predicted).ravel()
     used = ~np.isnan(y) & ~np.isnan(p)
@@ -169,7 +169,7 @@ def _losses(curve: Sequence[Mapping[str, Any]]) -> Array:
     return _drawable([[row.get("epoch", k), *map(row.get, keys)] for k, row in enumerate(curve)])
 
 
-def _drawable(values: ArrayLike) -> Array:
+def _drawable(values: Values) -> Array:
     """Numbers of ordinary size, NaN for the others; None and NaN are missing."""
     array = np.array(values, dtype=np.float64)
     array[~(np.abs(array) < _LARGEST)] = np.nan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from gad.report import plots, verdict
 from gad.report.summary import PARTS, RejectedRow, RunSummary
-from gad.report.svg import BOTTOM, WIDTH
+from gad.report.svg import BOTTOM, WIDTH, Plot
 from gad.report.text import number, plain
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
     from rich.console import Group
 
-# So many metrics fit into a terminal of ordinary width.
-_MOST_COLUMNS = 5
+# So many metrics fit into a terminal of ordinary width, and the plots of so many targets on a page.
+_MOST_COLUMNS, _MOST_PLOTS = 5, 6
 
 
 def write_report(path: str | os.PathLike[str], summary: RunSummary) -> None:
@@ -47,7 +47,9 @@ def write_report(path: str | os.PathLike[str], summary: RunSummary) -> None:
 
 def render(summary: RunSummary) -> str:
     """The report of a run as HTML."""
-    return _template().render(run=summary, reasons=_reasons(summary.rejects))
+    return _template().render(
+        run=summary, pictures=_pictures(summary), reasons=_reasons(summary.rejects)
+    )
 
 
 def terminal_summary(summary: RunSummary) -> Group:
@@ -100,7 +102,7 @@ def _template() -> Template:
     environment.filters.update(number=number, plain=plain)
     environment.globals.update(
         plots=plots, verdict=verdict, PARTS=PARTS, drawing=_drawing, version=__version__,
-        WIDTH=WIDTH, BOTTOM=BOTTOM,
+        WIDTH=WIDTH, BOTTOM=BOTTOM, MOST_PLOTS=_MOST_PLOTS,
     )  # fmt: skip
     return environment.get_template("report.html.j2")
 
@@ -111,6 +113,20 @@ def _drawing(smiles: str) -> Markup:
     from gad.chem import draw_grid
 
     return Markup(draw_grid([(smiles, "")], columns=1, size=(220, 170)))  # noqa: S704
+
+
+def _pictures(summary: RunSummary) -> dict[str, dict[str, Plot]]:
+    """The plots of the first targets that have any."""
+    found: dict[str, dict[str, Plot]] = {}
+    widths = summary.uncertainty.q if summary.uncertainty else {}
+    for target, rows in list(summary.parity.items())[:_MOST_PLOTS]:
+        if summary.task == "classification":
+            drawn = plots.class_curves(rows.true, rows.pred)
+        else:
+            plot = plots.parity(rows.true, rows.pred, summary.unit(target), widths.get(target))
+            drawn = {"parity": plot} if plot else {}
+        found |= {target: drawn} if drawn else {}
+    return found
 
 
 def _reasons(rejects: Sequence[RejectedRow]) -> list[tuple[str, list[RejectedRow]]]:

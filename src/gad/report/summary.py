@@ -193,15 +193,9 @@ class RunSummary(Mapping[str, Any]):
     def notes(self) -> dict[str, Any]:
         """What a model file keeps of it."""
         keep = (
-            "metrics",
-            "folds",
-            "uncertainty",
-            "rows",
-            "data",
-            "versions",
-            "commit",
-            "best_epoch",
-        )
+            "split", "metrics", "folds", "bootstrap", "uncertainty", "rows", "data", "versions",
+            "commit", "best_epoch",
+        )  # fmt: skip
         return {key: self[key] for key in keep if key in self}
 
     @cached_property

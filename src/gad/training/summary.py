@@ -53,6 +53,7 @@ def summarise(
 ) -> RunSummary:
     """Everything a run has to say."""
     task, names = model.task, model.task.names
+    kind = "own" if dataset.fixed_split is not None else kind
     outputs = Predictor(model).run(dataset.packed)[0].numpy()
     per_fold: list[ByPart] = []
     held = np.full(dataset.targets.shape, np.nan)
@@ -75,7 +76,7 @@ def summarise(
         task=task.kind,
         targets=list(names),
         units=list(task.units),
-        split="own" if dataset.fixed_split is not None else kind,
+        split=kind,
         metrics=per_fold[0] if whole else _mean_scores(per_fold),
         parameters=count_parameters(model.members[0]),
         members=len(model.members),
