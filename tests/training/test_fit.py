@@ -44,6 +44,7 @@ class KilledError(Exception):
     """Stands for a kill: raised right after a checkpoint was written."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schedule", ["cosine", "plateau"])
 @pytest.mark.parametrize("after", [1, 3, 5])
 def test_a_run_that_is_cut_off_goes_on_to_the_same_bits(

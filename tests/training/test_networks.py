@@ -74,6 +74,7 @@ def test_the_widest_network_within_the_budget(network, edges):
     assert count_parameters(wider) > 100_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", ["gad", *NETWORKS])
 def test_from_smiles_to_a_model_file_and_back(network, tmp_path):
     settings = {

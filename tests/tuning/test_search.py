@@ -14,7 +14,6 @@ import optuna
 import pytest
 
 from gad.data.rows import Source
-from gad.experiments.sets import load_graphs
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe, recipe_names
 from gad.training.fit import Hardware
@@ -25,6 +24,7 @@ from gad.tuning.search import tune
 from gad.tuning.space import Choices, Range, SpaceError, load_space, space_names
 from gad.tuning.storage import open_storage, quiet_optuna
 from tests.cli.calls import call, command, done, esol_rows, rows_of, stopped, write_csv
+from tests.experiments.conftest import rings
 
 TINY = {"epochs": 1, "layers": 1}
 SETTINGS = ("--set", "epochs=1", "--set", "layers=1")
@@ -69,6 +69,7 @@ def states(file):
 # ------------------------------------------------------------------------------ a search
 
 
+@pytest.mark.slow
 def test_a_search_and_its_continuation(table, space, tmp_path):
     """Three trials, then a fourth; the same four as in one go, and a recipe that trains."""
     ask = ("tune", table, "--space", space, *SETTINGS, "--out", tmp_path / "out")
@@ -101,6 +102,7 @@ def test_a_search_and_its_continuation(table, space, tmp_path):
     assert summary["metrics"]["val"]["mean"]["mae"] == pytest.approx(four["best"]["error"])
 
 
+@pytest.mark.slow
 def test_fewer_trials_than_there_are_need_no_training(table, space, tmp_path):
     first = tune(table, space=space, settings=TINY, trials=2, out=tmp_path)
     again = tune(table, space=space, settings=TINY, trials=1, out=tmp_path)
@@ -116,6 +118,7 @@ def test_test_labels_are_not_there(table):
     assert len(split.test)
 
 
+@pytest.mark.slow
 def test_the_error_is_that_of_the_validation_rows(table):
     """By the metrics of an ordinary run with the same seed and split; classes by the log loss."""
     recipe = Recipe.of(epochs=2, layers=1, width=10, seed=3)
@@ -126,6 +129,7 @@ def test_the_error_is_that_of_the_validation_rows(table):
     assert found.parameters == run.summary["parameters"]
 
 
+@pytest.mark.slow
 def test_several_targets_and_classes(tmp_path):
     rows = esol_rows(60)
     for row in rows:
@@ -141,12 +145,12 @@ def test_several_targets_and_classes(tmp_path):
     assert classes.measure(recipe).error == pytest.approx(wanted)
 
 
-def test_the_graphs_of_a_known_set(data_dir, tmp_path, monkeypatch):
-    """ZINC has its own split and no SMILES; trials differ in how many eigenpairs they keep."""
-    monkeypatch.setenv("GAD_DATA", str(data_dir))
+@pytest.mark.slow
+def test_the_graphs_of_a_known_set(tmp_path):
+    """They have their own split and no SMILES; trials differ in how many eigenpairs they keep."""
     space = write_space(tmp_path / "k.toml", "k = [5, 10]\nwidth = [10, 15]\n")
     found = tune(
-        load_graphs("zinc", None, 40), recipe="zinc-authors", settings={"epochs": 1, "layers": 1},
+        rings(), recipe="zinc-authors", settings={"epochs": 1, "layers": 1},
         space=space, trials=3, out=tmp_path / "out",
     )  # fmt: skip
     assert len(found.trials) == 3
@@ -173,6 +177,7 @@ class Listening(Reporter):
         self.messages.append(text)
 
 
+@pytest.mark.slow
 def test_trials_that_cannot_be_finished(table, tmp_path):
     """A rate that explodes and a width that does not fit its towers are given up, and counted."""
     space = write_space(tmp_path / "wild.toml", "towers = [5, 3]\nwidth = [15, 20]\n")
@@ -197,6 +202,7 @@ def test_trials_that_cannot_be_finished(table, tmp_path):
     assert "not one of 2 trials could be finished" in none.err
 
 
+@pytest.mark.slow
 def test_pruning_stops_on_the_way(table, tmp_path):
     space = write_space(tmp_path / "rate.toml", "learning_rate = [1e-2, 1e-9, 2e-9]\n")
     said = Listening()
@@ -216,6 +222,7 @@ def test_pruning_stops_on_the_way(table, tmp_path):
     assert "no trial is given up early: epochs is searched" in said.messages
 
 
+@pytest.mark.slow
 def test_other_searches_are_refused(table, space, tmp_path):
     ask = ("tune", table, "--space", space, "--trials", "1", "--out", tmp_path)
     done(*ask, *SETTINGS)
@@ -231,6 +238,7 @@ def test_other_searches_are_refused(table, space, tmp_path):
     done(*ask, *SETTINGS, "--split", "scaffold", "--study", "by scaffold")
 
 
+@pytest.mark.slow
 def test_interrupted_trials_come_back(table, space, tmp_path):
     """As by Ctrl-C: the trial is queued again, with its settings, and goes on."""
 
@@ -311,6 +319,7 @@ def test_a_killed_process_loses_nothing(table, space, tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------ storage
 
 
+@pytest.mark.slow
 def test_a_storage_of_ones_own(table, space, tmp_path):
     file = tmp_path / "deep" / "a {b} 50%.db"
     found = tune(table, space=space, settings=TINY, trials=1, out=tmp_path / "out", storage=file)
@@ -357,6 +366,7 @@ def test_a_new_file_is_complete_at_once(tmp_path):
     assert {"studies", "trials", "trial_heartbeats", "alembic_version"} <= tables
 
 
+@pytest.mark.slow
 def test_without_optuna(table, space, tmp_path):
     """The extra is named. In a process of its own, where the library is hidden."""
     hide = "import sys; sys.modules['optuna'] = None; from gad.cli import main; main()"
@@ -396,7 +406,8 @@ def test_shipped_spaces_fit_the_recipes(name):
     space.check(base)
     for key, axis in space.keys.items():
         for value in axis.samples():
-            base.override({key: value})
+            found = base.override({key: value}).to_dict()[key]
+            assert found == (value.split(",") if isinstance(found, list) else value)
 
 
 def test_what_a_file_says(tmp_path):
@@ -478,6 +489,9 @@ def test_values_may_need_one_another(tmp_path):
     load_space(write_space(tmp_path / "s.toml", "towers = [4, 5]\nwidth = [16, 25]\n")).check(
         Recipe()
     )
+    none = load_space(write_space(tmp_path / "n.toml", "towers = [4, 5]\nwidth = [17, 25]\n"))
+    with pytest.raises(SpaceError, match="17"):
+        none.check(Recipe())
 
 
 def test_recipes_as_files(tmp_path):
