@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gad.machine import cores
+from gad.parallel import in_order
 from gad.prediction.metrics import TASKS, Scores, as_table, score
 
 if TYPE_CHECKING:
@@ -186,13 +187,11 @@ def descriptor_table(
 
 
 def _describe_all(smiles: list[str], width: int, progress: Progress | None) -> NDArray[np.float32]:
-    from joblib import Parallel, delayed
-
     jobs = cores() if len(smiles) > _WORTH_PROCESSES else 1
     chunks = (smiles[first : first + CHUNK] for first in range(0, len(smiles), CHUNK))
     table = np.empty((len(smiles), width), np.float32)
     done = 0
-    for part in Parallel(n_jobs=jobs, return_as="generator")(map(delayed(_describe), chunks)):
+    for part in in_order(_describe, chunks, jobs):
         table[done : done + len(part)] = part
         done += len(part)
         if progress:

@@ -14,8 +14,9 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -32,11 +33,11 @@ from gad.data.store.molecules import (
 )
 from gad.machine import cores
 from gad.operators import GraphOperators
+from gad.parallel import in_order
 
 # Molecules worked out at once, by one process.
 CHUNK = 1024
-# Starting processes costs seconds; below this many molecules one is quicker.
-_WORTH_PROCESSES = 4 * CHUNK
+_Chunk: TypeAlias = tuple[int, Sequence[str]]  # the row of the first, and the molecules
 _T = TypeVar("_T")
 
 
@@ -62,7 +63,7 @@ def prepare(
     parts: list[PackedMolecules] = []
     rejects: dict[int, str] = {}
     done = 0
-    for part in _in_chunks(_prepare_chunk, molecules, workers, preparation, blocks):
+    for part in _in_chunks(partial(_prepare_chunk, preparation, blocks), molecules, workers):
         if isinstance(part, dict):
             rejects.update(part)
         else:
@@ -96,24 +97,18 @@ def scaffolds(keys: Sequence[str], *, workers: int | None = None) -> list[str]:
 
 
 def _in_chunks(
-    function: Callable[..., _T], molecules: Sequence[str], workers: int | None, *settings: Any
+    function: Callable[[_Chunk], _T], molecules: Sequence[str], workers: int | None
 ) -> Iterator[_T]:
-    """``function(chunk, first row, *settings)`` of one chunk after the other, on all cores."""
-    from joblib import Parallel, delayed
-
-    jobs = workers if workers is not None else cores()
-    if len(molecules) < _WORTH_PROCESSES:
-        jobs = 1
-    tasks = (
-        delayed(function)(molecules[first : first + CHUNK], first, *settings)
-        for first in range(0, len(molecules), CHUNK)
-    )
-    yield from Parallel(n_jobs=jobs, return_as="generator", batch_size=1)(tasks)
+    """What a function makes of one chunk of molecules after the other, on all cores."""
+    firsts = range(0, len(molecules), CHUNK)
+    chunks = ((first, molecules[first : first + CHUNK]) for first in firsts)
+    return in_order(function, chunks, 1 if len(firsts) == 1 else workers or cores())
 
 
 def _prepare_chunk(
-    molecules: Sequence[str], first_row: int, preparation: Preparation, blocks: bool
+    preparation: Preparation, blocks: bool, chunk: _Chunk
 ) -> PackedMolecules | dict[int, str]:
+    first_row, molecules = chunk
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -124,12 +119,11 @@ def _prepare_chunk(
         torch.set_num_threads(threads)
 
 
-def _scaffold_chunk(keys: Sequence[str], first: int) -> list[str]:
-    del first
+def _scaffold_chunk(chunk: _Chunk) -> list[str]:
     from gad.chem import parse, quiet, scaffold
 
     with quiet:
-        return [scaffold(parse(key)) for key in keys]
+        return [scaffold(parse(key)) for key in chunk[1]]
 
 
 def _keep(path: Path, content: bytes) -> None:

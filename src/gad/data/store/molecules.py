@@ -173,10 +173,9 @@ class PackedMolecules:
             keys=tuple(self.keys[graph] for graph in graphs.tolist()) if self.keys else (),
         )
 
-    def batches(self, size: int) -> Iterator[tuple[Tensor, Batch]]:
-        """All molecules, similar sizes together: (numbers [b], batch)."""
-        by_size = self.operators.graph_sizes.argsort(stable=True)
-        for graphs in torch.split(by_size, size):
+    def batches(self, atoms: int) -> Iterator[tuple[Tensor, Batch]]:
+        """All molecules, similar sizes together, at most so many atoms: (numbers [b], batch)."""
+        for graphs in by_atoms(self.operators.graph_sizes, atoms):
             yield graphs, self.batch(graphs)
 
     @staticmethod
@@ -195,6 +194,23 @@ class PackedMolecules:
             unseen={row: names for p in parts for row, names in p.unseen.items()},
             keys=tuple(key for p in parts for key in p.keys),
         )
+
+
+def by_atoms(sizes: Tensor, atoms: int) -> Iterator[Tensor]:
+    """Graphs of similar sizes together (their numbers, int64), at most so many atoms.
+
+    A graph that is larger than that is alone.
+
+    >>> [graphs.tolist() for graphs in by_atoms(torch.tensor([9, 2, 3, 4]), 8)]
+    [[1, 2], [3], [0]]
+    """
+    order = sizes.argsort(stable=True)
+    total = sizes[order].cumsum(0)
+    start = done = 0
+    while start < order.numel():
+        stop = max(start + 1, int(torch.searchsorted(total, done + atoms, right=True)))
+        yield order[start:stop]
+        start, done = stop, int(total[stop - 1])
 
 
 class NoMoleculesError(ValueError):

@@ -11,12 +11,11 @@ from gad.data.tables import Chunk, open_table
 from gad.data.tables.parts import PartsWriter, open_parts
 from gad.data.tables.writers import RejectsWriter, forget_rejects
 from gad.machine import cores
+from gad.parallel import in_order
 from gad.prediction.engines.base import PredictionSummary, Request, Scored, Scorer, scorer_for
 from gad.reporter import Reporter
 
 CHUNK = 2048
-# A process takes seconds to start: so many chunks pay for it.
-_CHUNKS_FOR_PROCESSES = 12
 
 
 @dataclass(frozen=True)
@@ -62,19 +61,10 @@ class LocalEngine:
         return finish(parts, request.output, name, scorer.predictor.targets, added, reporter)
 
     def _scored(self, scorer: Scorer, chunks: Iterator[Chunk]) -> Iterator[Scored]:
-        """Chunks with their predictions, in order; in processes once the file proves long."""
-        enough = _CHUNKS_FOR_PROCESSES if self.workers is None else 3
-        first = list(islice(chunks, enough))
-        jobs = self.workers if self.workers is not None else cores()
-        if jobs <= 1 or len(first) < enough:
-            yield from map(scorer, chain(first, chunks))
-            return
-        from joblib import Parallel, delayed
-
-        tasks = (delayed(scorer)(chunk) for chunk in chain(first, chunks))
-        yield from Parallel(
-            n_jobs=jobs, return_as="generator", batch_size=1, pre_dispatch="2*n_jobs"
-        )(tasks)
+        """Chunks with their predictions, in order; in processes if there are several chunks."""
+        first = list(islice(chunks, 2))
+        workers = self.workers if self.workers is not None else cores()
+        return in_order(scorer, chain(first, chunks), workers if len(first) > 1 else 1)
 
 
 def finish(
