@@ -13,7 +13,7 @@ from gad.data.store import cache
 from gad.data.store.cache import prepare, scaffolds
 from gad.data.store.molecules import Preparation, read_molecules
 from gad.settings.recipe import Recipe
-from gad.training.dataset import load_dataset, split_dataset
+from gad.training.dataset import Splitting, load_dataset, split_dataset
 
 TEXTS = ["OCC", "c1ccccc1O", "(", "C(C)O", "C[C@H](N)C(=O)O", "C1CC1Cc1ccncc1"]
 SETTINGS = Preparation(Featurizer())
@@ -73,9 +73,9 @@ def test_a_training_reads_every_text_once(monkeypatch):
     monkeypatch.setattr(molecule, "parse", lambda text: seen.append(text) or read(text))
     data = load_dataset(Source((texts, labels)), Recipe())
     assert seen == texts
-    (split,), _ = split_dataset(data, "random", seed=0)
+    (split,), _ = split_dataset(data, Splitting("random"), seed=0)
     assert "scaffolds" not in vars(data)
-    (by_scaffold,), _ = split_dataset(data, "scaffold", seed=0)
+    (by_scaffold,), _ = split_dataset(data, Splitting("scaffold"), seed=0)
     frames = np.array([scaffold(parse(text)) for text in texts])
     assert not set(frames[by_scaffold.train]) & set(frames[by_scaffold.test]) - {""}
     assert split != by_scaffold

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 Floats = npt.NDArray[np.float64]
-# Atoms in a batch: on a processor what a block makes of them stays in its cache; a graphics card wants
-# many, as long as large molecules do not fill its memory.
+# Atoms in a batch: on a processor what a block makes of them stays in its cache; a graphics card
+# wants many, as long as large molecules do not fill its memory.
 _ATOMS, _ATOMS_ON_CARD = 2500, 1 << 14
 
 
