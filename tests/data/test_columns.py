@@ -13,14 +13,8 @@ import pytest
 
 from gad.data.known import load_esol
 from gad.data.tables import TableError, open_table
-from gad.data.tables.columns import (
-    Columns,
-    choose_columns,
-    decimal_commas,
-    looks_like_smiles,
-    numbers,
-    parse_number,
-)
+from gad.data.tables.columns import Columns, choose_columns, looks_like_smiles
+from gad.data.tables.numbers import decimal_commas, numbers, parse_number
 
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O", "[Na+].[Cl-]", "C/C=C\\C", "C%12CCCCC%12"]
 

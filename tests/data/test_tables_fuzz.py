@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from gad.data.tables import TableError, open_table
-from gad.data.tables.columns import choose_columns, numbers
+from gad.data.tables.columns import choose_columns
+from gad.data.tables.numbers import numbers
 from tests.corrupt import corruptions
 
 SEEDS = range(max(3, 3 * int(os.environ.get("GAD_FUZZ_CASES", "0")) // 2000))

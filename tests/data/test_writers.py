@@ -22,8 +22,8 @@ import gad
 from gad.data.atomic import AtomicFile, write_atomic
 from gad.data.tables import open_table
 from gad.data.tables.base import TableError
-from gad.data.tables.parts import open_parts
-from gad.data.tables.writers import Reject, RejectsWriter, open_writer
+from gad.data.tables.parts import PartsWriter
+from gad.data.tables.writers import Reject, RejectsWriter, TableWriter
 
 NAMES = ["smiles", "name", "y"]
 ROWS = {
@@ -79,7 +79,7 @@ def test_atomic_file_follows_links_and_obeys_the_umask(tmp_path):
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_is_written_is_read(tmp_path, form):
     path = tmp_path / f"out.{form}"
-    with open_writer(path, NAMES) as out:
+    with TableWriter(path, NAMES) as out:
         out.write(ROWS)
         out.write(ROWS)
         assert not path.exists()
@@ -98,9 +98,9 @@ def test_what_is_written_is_read(tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_nothing_appears_without_commit(tmp_path, form):
     path = tmp_path / f"out.{form}"
-    with open_writer(path, NAMES) as out:
+    with TableWriter(path, NAMES) as out:
         out.write(ROWS)
-    with pytest.raises(ValueError, match="these rows have"), open_writer(path, NAMES) as out:
+    with pytest.raises(ValueError, match="these rows have"), TableWriter(path, NAMES) as out:
         out.write({})
     assert not list(tmp_path.iterdir())
 
@@ -108,16 +108,16 @@ def test_nothing_appears_without_commit(tmp_path, form):
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_table_without_rows_has_its_columns(tmp_path, form):
     path = tmp_path / f"out.{form}"
-    with open_writer(path, NAMES) as out:
+    with TableWriter(path, NAMES) as out:
         out.commit()
     assert read(path) == {name: [] for name in NAMES}
-    open_parts(path, NAMES, {}).commit()
+    PartsWriter(path, NAMES, {}).commit()
     assert read(path) == {name: [] for name in NAMES}
 
 
 def test_equal_tables_are_equal_files(tmp_path):
     for name in ("a.csv.gz", "b.csv.gz"):
-        with open_writer(tmp_path / name, NAMES) as out:
+        with TableWriter(tmp_path / name, NAMES) as out:
             out.write(ROWS)
             out.commit()
     assert (tmp_path / "a.csv.gz").read_bytes() == (tmp_path / "b.csv.gz").read_bytes()
@@ -126,7 +126,7 @@ def test_equal_tables_are_equal_files(tmp_path):
 def test_floats_have_the_digits_of_their_precision(tmp_path):
     values = np.random.default_rng(0).normal(size=200).astype(np.float32) ** 5
     path = tmp_path / "out.csv"
-    with open_writer(path, ["a", "b", "c"]) as out:
+    with TableWriter(path, ["a", "b", "c"]) as out:
         out.write({"a": values, "b": values.astype(np.float64) / 3, "c": [0.1 + 0.2] * 200})
         out.commit()
     found = read(path)
@@ -138,7 +138,7 @@ def test_floats_have_the_digits_of_their_precision(tmp_path):
 
 def test_carriage_returns_stay_inside_their_cell(tmp_path):
     path = tmp_path / "out.csv"
-    with open_writer(path, ["a"]) as out:
+    with TableWriter(path, ["a"]) as out:
         out.write({"a": ["x\ry", "x\r\ny", ""]})
         out.commit()
     assert read(path) == {"a": ["x\ny", "x\ny", ""]}
@@ -168,7 +168,9 @@ def test_parquet_comes_back_with_its_types(tmp_path, parts):
     path = tmp_path / "out.parquet"
     names = [*table.names, "prediction"]
     out = (
-        open_parts(path, names, {}, table.types) if parts else open_writer(path, names, table.types)
+        PartsWriter(path, names, {}, table.types)
+        if parts
+        else TableWriter(path, names, table.types)
     )
     for chunk in table.chunks(1):  # the first and the later parts have nothing in some columns
         out.write({**chunk.columns, "prediction": np.full(1, np.nan, dtype=np.float32)})
@@ -188,7 +190,7 @@ def test_parquet_comes_back_with_its_types(tmp_path, parts):
 def test_parquet_to_csv(tmp_path):
     typed(tmp_path / "in.parquet")
     table = open_table(tmp_path / "in.parquet")
-    with open_writer(tmp_path / "out.csv", table.names) as out:
+    with TableWriter(tmp_path / "out.csv", table.names) as out:
         for chunk in table.chunks():
             out.write(chunk.columns)
         out.commit()
@@ -201,7 +203,7 @@ def test_parquet_to_csv(tmp_path):
 
 def test_types_may_be_given_by_name(tmp_path):
     path = tmp_path / "out.parquet"
-    with open_writer(path, ["a"], {"a": "float32"}) as out:
+    with TableWriter(path, ["a"], {"a": "float32"}) as out:
         out.write({"a": [None, 1]})
         out.commit()
     assert pq.read_schema(path).field("a").type == pa.float32()
@@ -210,8 +212,8 @@ def test_types_may_be_given_by_name(tmp_path):
 def test_values_that_do_not_fit_their_column(tmp_path):
     path = tmp_path / "out.parquet"
     with pytest.raises(TableError, match="column 'a' cannot be written to Parquet"):
-        open_parts(path, ["a"], {}).write({"a": ["x", 1]})
-    with open_writer(path, ["a"]) as out:
+        PartsWriter(path, ["a"], {}).write({"a": ["x", 1]})
+    with TableWriter(path, ["a"]) as out:
         out.write({"a": [1]})
         with pytest.raises(TableError, match="rows differ in type"):
             out.write({"a": ["x"]})
@@ -222,11 +224,11 @@ def test_values_that_do_not_fit_their_column(tmp_path):
     [({"a": [1]}, "the table has columns"), ({"a": [1], "b": []}, "columns differ in length")],
 )
 def test_rows_must_fit_the_table(tmp_path, columns, says):
-    with open_writer(tmp_path / "a.csv", ["a", "b"]) as out, pytest.raises(ValueError, match=says):
+    with TableWriter(tmp_path / "a.csv", ["a", "b"]) as out, pytest.raises(ValueError, match=says):
         out.write(columns)
 
 
-@pytest.mark.parametrize("begin", [open_writer, lambda p, n: open_parts(p, n, {})])
+@pytest.mark.parametrize("begin", [TableWriter, lambda p, n: PartsWriter(p, n, {})])
 def test_outputs_that_cannot_be_written_say_so_at_once(tmp_path, begin):
     with pytest.raises(TableError, match="there is no folder"):
         begin(tmp_path / "none" / "a.csv", ["a"])
@@ -268,11 +270,11 @@ def chunk(i, n=10):
 @pytest.mark.parametrize("form", FORMATS)
 def test_parts_equal_the_whole(tmp_path, form):
     whole, joined = tmp_path / f"whole.{form}", tmp_path / f"joined.{form}"
-    with open_writer(whole, NAMES) as out:
+    with TableWriter(whole, NAMES) as out:
         for i in range(5):
             out.write(chunk(i))
         out.commit()
-    parts = open_parts(joined, NAMES, {"input": "a"})
+    parts = PartsWriter(joined, NAMES, {"input": "a"})
     for i in range(5):
         parts.write(chunk(i))
         assert parts.done_rows == 10 * (i + 1)
@@ -285,13 +287,13 @@ def test_parts_equal_the_whole(tmp_path, form):
 KILLED = textwrap.dedent("""
     import os, signal, sys
     from gad.data import atomic
-    from gad.data.tables.parts import open_parts
+    from gad.data.tables.parts import PartsWriter
     from gad.data.tables.writers import Reject
 
     path, last, where = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     def die(*_):
         os.kill(os.getpid(), signal.SIGKILL)
-    out = open_parts(path, ["i"], {"model": "m"})
+    out = PartsWriter(path, ["i"], {"model": "m"})
     for i in range(0, 10 * last, 10):
         if where == "part" and i == 10 * (last - 1):
             atomic.os.fsync = die   # the last part is written but has no name yet
@@ -317,7 +319,7 @@ def test_resume_after_a_kill(tmp_path, form, where, done):
     assert not path.exists()
     assert list(path.with_name(path.name + ".partial").glob(".*.tmp"))  # killed in the act
 
-    out = open_parts(path, ["i"], {"model": "m"}, resume=True)
+    out = PartsWriter(path, ["i"], {"model": "m"}, resume=True)
     assert out.done_rows == done
     for i in range(out.done_rows, 50, 10):
         out.write({"i": list(range(i, i + 10))}, rejects=[Reject(i + 10, "X", "bad")])
@@ -328,7 +330,7 @@ def test_resume_after_a_kill(tmp_path, form, where, done):
 
 
 def begun(path, **identity):
-    out = open_parts(path, NAMES, {"input": "a", "model": "b", **identity})
+    out = PartsWriter(path, NAMES, {"input": "a", "model": "b", **identity})
     out.write(chunk(0))
     out.write(chunk(1))
     return out.folder
@@ -343,23 +345,23 @@ def test_parts_of_another_run_are_not_continued(tmp_path):
         ({"input": "a", "model": "b", "settings": "d"}, "another settings;"),
     ):
         with pytest.raises(TableError, match=other):
-            open_parts(path, NAMES, identity, resume=True)
+            PartsWriter(path, NAMES, identity, resume=True)
     with pytest.raises(TableError, match="another columns;"):
-        open_parts(path, NAMES[:2], {"input": "a", "model": "b"}, resume=True)
-    assert open_parts(path, NAMES, {"input": "a", "model": "b"}, resume=True).done_rows == 20
-    assert open_parts(path, NAMES, {"input": "a", "model": "c"}).done_rows == 0
-    assert open_parts(path, NAMES, {"input": "a", "model": "c"}, resume=True).done_rows == 0
+        PartsWriter(path, NAMES[:2], {"input": "a", "model": "b"}, resume=True)
+    assert PartsWriter(path, NAMES, {"input": "a", "model": "b"}, resume=True).done_rows == 20
+    assert PartsWriter(path, NAMES, {"input": "a", "model": "c"}).done_rows == 0
+    assert PartsWriter(path, NAMES, {"input": "a", "model": "c"}, resume=True).done_rows == 0
 
 
 def test_resuming_where_nothing_was_begun_begins(tmp_path):
-    assert open_parts(tmp_path / "out.csv", NAMES, {}, resume=True).done_rows == 0
+    assert PartsWriter(tmp_path / "out.csv", NAMES, {}, resume=True).done_rows == 0
 
 
 def test_only_parts_without_a_gap_count(tmp_path):
     path = tmp_path / "out.csv"
     folder = begun(path)
     next(folder.glob("*000-*.part")).unlink()
-    out = open_parts(path, NAMES, {"input": "a", "model": "b"}, resume=True)
+    out = PartsWriter(path, NAMES, {"input": "a", "model": "b"}, resume=True)
     assert out.done_rows == 0
     assert os.listdir(folder) == ["manifest.json"]  # noqa: PTH208
 
@@ -368,7 +370,7 @@ def test_a_damaged_manifest(tmp_path):
     path = tmp_path / "out.csv"
     (begun(path) / "manifest.json").write_text("{")
     with pytest.raises(TableError, match=r"manifest.json: is damaged"):
-        open_parts(path, NAMES, {}, resume=True)
+        PartsWriter(path, NAMES, {}, resume=True)
 
 
 def test_the_manifest_explains_itself(tmp_path):
@@ -383,7 +385,7 @@ def test_the_manifest_explains_itself(tmp_path):
 
 def test_a_finished_table_is_known_by_its_record(tmp_path):
     path = tmp_path / "out.csv"
-    out = open_parts(path, NAMES, {"input": "a"})
+    out = PartsWriter(path, NAMES, {"input": "a"})
     out.write(chunk(0), counts={"strange": 2})
     out.write(chunk(1), counts={"strange": 3})
     assert out.counts() == {"strange": 5}
@@ -391,7 +393,7 @@ def test_a_finished_table_is_known_by_its_record(tmp_path):
     assert not out.folder.exists()
 
     def finished(**identity):
-        parts = open_parts(path, NAMES, identity, resume=True)
+        parts = PartsWriter(path, NAMES, identity, resume=True)
         parts.discard()
         return parts.finished
 
@@ -409,7 +411,7 @@ def test_a_finished_table_is_known_by_its_record(tmp_path):
 
 
 def test_files_of_others_outlive_a_commit(tmp_path):
-    out = open_parts(tmp_path / "out.csv", NAMES, {})
+    out = PartsWriter(tmp_path / "out.csv", NAMES, {})
     (out.folder / "thesis.tex").write_text("years of work")
     out.write(chunk(0))
     out.commit()
@@ -423,5 +425,5 @@ def test_folders_of_others_are_left_alone(tmp_path):
     (folder / "thesis.tex").write_text("years of work")
     for resume in (False, True):
         with pytest.raises(TableError, match=r"holds other things than parts of out\.csv"):
-            open_parts(tmp_path / "out.csv", NAMES, {}, resume=resume)
+            PartsWriter(tmp_path / "out.csv", NAMES, {}, resume=resume)
     assert (folder / "thesis.tex").exists()

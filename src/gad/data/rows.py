@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from gad.data.known import MoleculeSet
 from gad.data.tables import TableError, open_table
-from gad.data.tables.columns import choose_columns, decimal_commas, numbers, said_commas
+from gad.data.tables.columns import choose_columns
+from gad.data.tables.numbers import decimal_commas, numbers, said_commas
 
 Floats = npt.NDArray[np.float64]
 

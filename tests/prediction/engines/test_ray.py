@@ -130,8 +130,6 @@ def a_run_goes_on_with_what_is_missing(out, told, run, library):
     lost = sorted(before)[3]
     content = pq.read_table(lost)
     lost.unlink()
-    manifest = out / "_gad.json"
-    manifest.write_text(manifest.read_text().split('"summary"')[0] + '"summary": null}')
     assert engine.predict(request) == told
     assert pq.read_table(lost).equals(content)
     kept = {path: path.stat().st_mtime_ns for path in before if path != lost}
@@ -163,6 +161,15 @@ def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):
     request = Request(run.directory / "model.gad", library / "parts", tmp_path)
     with pytest.raises(TableError, match=r"other things than predictions \(thesis.tex\)"):
         RayEngine().predict(request)
+    within = Request(run.directory / "model.gad", library / "parts", library / "parts")
+    with pytest.raises(TableError, match="holds what is to be predicted"):
+        RayEngine().predict(within)
+    (tmp_path / "thesis.tex").unlink()
+    (tmp_path / "earlier").mkdir()
+    (tmp_path / "earlier" / "part-000000-000000.parquet").touch()
+    with pytest.raises(TableError, match=r"earlier/part-000000-000000\.parquet"):
+        RayEngine().predict(request)
+    (tmp_path / "earlier" / "part-000000-000000.parquet").unlink()
     empty = Request(run.directory / "model.gad", tmp_path, tmp_path / "out")
     with pytest.raises(TableError, match="there is no table"):
         RayEngine().predict(empty)

@@ -11,16 +11,13 @@ shown from 1, the header not counted; a message that says *line* counts lines of
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gad.data.tables.base import Chunk, Table, TableError
 from gad.data.tables.parquet import ParquetTable
 from gad.data.tables.sdf import SDFTable
 from gad.data.tables.text import DelimitedTable, SmilesTable, sniff_delimiter
-
-if TYPE_CHECKING:
-    import os
 
 __all__ = ["Chunk", "Table", "TableError", "open_table"]
 

@@ -7,26 +7,11 @@ import hashlib
 import re
 import zlib
 from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-__all__ = [
-    "CONTROL",
-    "LIMIT",
-    "Chunk",
-    "Record",
-    "RecordTable",
-    "Table",
-    "TableError",
-    "cell_text",
-    "check_names",
-    "clean_name",
-]
+from pathlib import Path
+from typing import Any, NamedTuple
 
 LIMIT = 1 << 24
 """Characters a single row may have: where it is longer, a quote or a ``$$$$`` is missing."""
@@ -48,7 +33,7 @@ class Chunk:
         start: 0-based index, in the file, of the first row.
         columns: the file's own columns, in its order. Text formats give ``str``. Parquet gives
             ``str``, numbers, ``bool`` or ``None``, and Arrow scalars for richer types, so that
-            ``open_writer(path, names, table.types)`` writes back exactly what was read.
+            ``TableWriter(path, names, table.types)`` writes back exactly what was read.
         blocks: SDF only: the mol block of each row.
         rejects: position in the chunk → why that row cannot be used. The row stays in ``columns``,
             with what there is of it.

@@ -7,45 +7,21 @@ import gzip
 import io
 import re
 import shutil
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 
 from gad.data.tables.base import TableError, cell_text
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-__all__ = ["Column", "Encoder", "Format", "ParquetFormat", "TextFormat", "format_of"]
-
 Column: TypeAlias = "Sequence[Any] | np.ndarray[Any, Any]"
+
+Format: TypeAlias = "TextFormat | ParquetFormat"
+"""Has an encoder of tables, one of parts of them, and joins finished parts, in little memory."""
 
 _GROUP = 1 << 16
 """Rows of a Parquet row group: many enough to compress well, few enough to hold in memory."""
-
-
-class Encoder(Protocol):
-    """A file being filled with rows."""
-
-    def write(self, columns: Sequence[Column]) -> None:
-        """Append rows; the columns are in the order of the names."""
-
-    def close(self) -> None:
-        """Write what is still held back; the file itself stays open."""
-
-
-class Format(Protocol):
-    """A file format."""
-
-    def encoder(self, file: BinaryIO) -> Encoder:
-        """Begin a table."""
-
-    def part_encoder(self, file: BinaryIO) -> Encoder:
-        """Begin a part of a table."""
-
-    def join(self, parts: Sequence[Path], file: BinaryIO) -> None:
-        """Make a table of finished parts, in little memory."""
 
 
 def format_of(path: Path, names: Sequence[str], types: Mapping[str, Any]) -> Format:
@@ -68,13 +44,13 @@ class TextFormat:
     def __init__(self, names: Sequence[str], delimiter: str, compressed: bool) -> None:
         self.names, self.delimiter, self.compressed = names, delimiter, compressed
 
-    def encoder(self, file: BinaryIO) -> Encoder:
+    def encoder(self, file: BinaryIO) -> _TextEncoder:
         """Begin a table with its header."""
         encoder = _TextEncoder(file, self.delimiter, self.compressed)
         encoder.write([[name] for name in self.names])
         return encoder
 
-    def part_encoder(self, file: BinaryIO) -> Encoder:
+    def part_encoder(self, file: BinaryIO) -> _TextEncoder:
         """Begin a table without a header."""
         return _TextEncoder(file, self.delimiter, self.compressed)
 
@@ -117,7 +93,7 @@ class ParquetFormat:
     def __init__(self, names: Sequence[str], types: Mapping[str, Any]) -> None:
         self.names, self.types = names, types
 
-    def encoder(self, file: BinaryIO) -> Encoder:
+    def encoder(self, file: BinaryIO) -> _ParquetEncoder:
         """Begin a table."""
         return _ParquetEncoder(self, file)
 

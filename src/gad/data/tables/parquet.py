@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from gad.data.tables.base import Chunk, Table, TableError, check_names
 from gad.data.tables.text import FALLBACK
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-__all__ = ["ParquetTable"]
 
 
 class ParquetTable(Table):

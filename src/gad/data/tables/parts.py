@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gad.data.atomic import AtomicFile, write_atomic
 from gad.data.tables.base import TableError, digest
-from gad.data.tables.encode import format_of
+from gad.data.tables.encode import Column, format_of
 from gad.data.tables.writers import Reject, checked_output, ordered, writing
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from gad.data.tables.encode import Column
-
-__all__ = ["PartsWriter", "open_parts"]
 
 
 class PartsWriter:
@@ -29,6 +23,14 @@ class PartsWriter:
     Every :meth:`write` leaves one more file in ``OUT.partial/``, named by the input rows it stands
     for, beside a manifest that says what they were computed from. A part is there whole or not at
     all, so the names alone tell how far the work has come. :meth:`commit` joins the parts.
+
+    Args:
+        path: the table to be; as in :class:`TableWriter`.
+        names: its columns.
+        identity: what the rows depend on, and its fingerprint: ``{"input": ..., "model": ...}``.
+            Parts made from anything else are not continued.
+        types: as in :class:`TableWriter`.
+        resume: continue with the parts that are there; otherwise they are thrown away.
 
     Attributes:
         done_rows: rows accounted for; continue with ``table.chunks(start=done_rows)``.
@@ -40,17 +42,17 @@ class PartsWriter:
 
     def __init__(
         self,
-        path: Path,
+        path: str | os.PathLike[str],
         names: Sequence[str],
         identity: Mapping[str, str],
         types: Mapping[str, Any] | None = None,
         *,
         resume: bool = False,
     ) -> None:
-        self.path = path
+        self.path = checked_output(path)
         self.names = tuple(names)
-        self.folder = path.with_name(path.name + ".partial")
-        self._format = format_of(path, self.names, types or {})
+        self.folder = self.path.with_name(self.path.name + ".partial")
+        self._format = format_of(self.path, self.names, types or {})
         self._parts: list[Path] = []
         self.done_rows = 0
         self._identity = {"version": 2, "columns": list(self.names), **identity}
@@ -84,8 +86,9 @@ class PartsWriter:
         stop = self.done_rows + len(cells[0])
         part = self.folder / f"{self.done_rows:012d}-{stop:012d}.part"
         with writing(part):
-            notes = {"rejects": list(rejects), "counts": counts or {}}
-            write_atomic(part.with_suffix(".notes"), json.dumps(notes).encode())
+            notes = {"rejects": list(rejects), "counts": dict(counts or {})}
+            if notes["rejects"] or any((counts or {}).values()):
+                write_atomic(part.with_suffix(".notes"), json.dumps(notes).encode())
             with AtomicFile(part) as out:  # last, for it is this file that counts
                 encoder = self._format.part_encoder(out.file)
                 try:
@@ -182,7 +185,7 @@ class PartsWriter:
         return [part.with_suffix(".notes") for part in self._parts]
 
     def _notes(self) -> Iterator[dict[str, Any]]:
-        return (json.loads(file.read_bytes()) for file in self._note_files())
+        return (json.loads(file.read_bytes()) for file in self._note_files() if file.exists())
 
     def _remove(self, keep: set[Path]) -> None:
         for file in set(self.folder.iterdir()) - keep:
@@ -212,27 +215,3 @@ def read_record(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not same:
         raise TableError(f"{path}: was changed after it was written.")
     return identity, summary
-
-
-def open_parts(
-    path: str | os.PathLike[str],
-    names: Sequence[str],
-    identity: Mapping[str, str],
-    types: Mapping[str, Any] | None = None,
-    *,
-    resume: bool = False,
-) -> PartsWriter:
-    """Begin, or resume, a table that is written in parts.
-
-    Args:
-        path: the table to be; as in :func:`open_writer`.
-        names: its columns.
-        identity: what the rows depend on, and its fingerprint: ``{"input": ..., "model": ...}``.
-            Parts made from anything else are not continued.
-        types: as in :func:`open_writer`.
-        resume: continue with the parts that are there; otherwise they are thrown away.
-
-    Raises:
-        TableError: the parts belong to another run, or the folder cannot be written to.
-    """
-    return PartsWriter(checked_output(path), names, identity, types, resume=resume)

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 from gad.data.tables.base import LIMIT, Record, RecordTable, TableError, clean_name
 from gad.data.tables.text import open_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-__all__ = ["SDFTable"]
 
 _SEPARATOR = re.compile(r"^\$\$\$\$[^\n]*\n", re.MULTILINE)
 _END = re.compile(r"^M  END[^\n]*\n", re.MULTILINE)

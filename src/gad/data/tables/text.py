@@ -9,7 +9,9 @@ import gzip
 import io
 import re
 from collections import deque
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, cast
 
 from gad.data.tables.base import (
     CONTROL,
@@ -20,12 +22,6 @@ from gad.data.tables.base import (
     check_names,
     reading,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-__all__ = ["FALLBACK", "DelimitedTable", "SmilesTable", "open_text", "sniff_delimiter"]
 
 FALLBACK = "gad.windows"
 """Error handler of ``bytes.decode``: what is not UTF-8 is read as old Windows programs wrote it."""

@@ -8,19 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from gad.data.atomic import AtomicFile, Uncommitted
 from gad.data.tables.base import TableError
-from gad.data.tables.encode import format_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from gad.data.tables.encode import Column
-
-__all__ = ["Reject", "RejectsWriter", "TableWriter", "forget_rejects", "open_writer"]
+from gad.data.tables.encode import Column, format_of
 
 
 class Reject(NamedTuple):
@@ -34,10 +28,16 @@ class Reject(NamedTuple):
 class TableWriter(Uncommitted):
     """A table being written; nothing is seen at ``path`` until :meth:`commit`.
 
+    Args:
+        path: its ending says the format: ``.csv``, ``.tsv`` (each also with ``.gz``), ``.parquet``.
+        names: the columns, in order.
+        types: Parquet only: column → Arrow type or its name (``"float32"``); with ``table.types``
+            an input's columns come back as they were.
+
     Example:
         >>> import tempfile
         >>> path = Path(tempfile.mkdtemp(), "out.csv")
-        >>> with open_writer(path, ["smiles", "logS"]) as out:
+        >>> with TableWriter(path, ["smiles", "logS"]) as out:
         ...     out.write({"smiles": ["CCO", "C"], "logS": [0.5, float("nan")]})
         ...     out.commit()
         >>> print(path.read_text(), end="")
@@ -47,13 +47,16 @@ class TableWriter(Uncommitted):
     """
 
     def __init__(
-        self, path: Path, names: Sequence[str], types: Mapping[str, Any] | None = None
+        self,
+        path: str | os.PathLike[str],
+        names: Sequence[str],
+        types: Mapping[str, Any] | None = None,
     ) -> None:
-        self.path = path
+        self.path = checked_output(path)
         self.names = tuple(names)
-        form = format_of(path, self.names, types or {})
-        with writing(path):
-            self._file = AtomicFile(path)
+        form = format_of(self.path, self.names, types or {})
+        with writing(self.path):
+            self._file = AtomicFile(self.path)
         self._encoder = form.encoder(self._file.file)
 
     def write(self, columns: Mapping[str, Column]) -> None:
@@ -74,28 +77,11 @@ class TableWriter(Uncommitted):
         self._file.discard()
 
 
-def open_writer(
-    path: str | os.PathLike[str], names: Sequence[str], types: Mapping[str, Any] | None = None
-) -> TableWriter:
-    """Begin a table with the columns ``names``; the ending of ``path`` says in which format.
-
-    Args:
-        path: ``.csv``, ``.tsv`` (each also with ``.gz``) or ``.parquet``.
-        names: the columns, in order.
-        types: Parquet only: column → Arrow type or its name (``"float32"``); with ``table.types``
-            an input's columns come back as they were.
-
-    Raises:
-        TableError: the ending is not known, or the folder cannot be written to.
-    """
-    return TableWriter(checked_output(path), names, types)
-
-
 class RejectsWriter(TableWriter):
     """The rows that could not be used, for people to look through: ``row,smiles,reason``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(checked_output(path), Reject._fields)
+        super().__init__(path, Reject._fields)
         self.count = 0
 
     def add(self, row: int, smiles: str, reason: str) -> None:

@@ -13,8 +13,9 @@ import numpy as np
 
 from gad.data.tables import Chunk, Table
 from gad.data.tables.base import digest
-from gad.data.tables.columns import Columns, choose_columns, numbers, said_commas
+from gad.data.tables.columns import Columns, choose_columns
 from gad.data.tables.encode import Column
+from gad.data.tables.numbers import numbers, said_commas
 from gad.data.tables.writers import Reject
 from gad.prediction.predictor import Prediction, Predictor
 from gad.reporter import Reporter

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gad.data.tables import Chunk, TableError, open_table
-from gad.data.tables.parts import open_parts, read_record
+from gad.data.tables.parts import PartsWriter, read_record
 from gad.data.tables.writers import Reject
 from gad.prediction.engines.base import PredictionSummary
 from gad.prediction.engines.local import finish
@@ -50,7 +50,7 @@ def join_parts(
     *_, warning, reject = first.summary.columns
     block = int(first.identity.pop("block"))
     names = ("input", "model", "settings")
-    whole = open_parts(
+    whole = PartsWriter(
         output, tables[0].names, {name: first.identity[name] for name in names}, tables[0].types
     )
     total = sum(part.summary.rows for part in parts)

@@ -8,7 +8,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 from gad.data.tables import Chunk, open_table
-from gad.data.tables.parts import PartsWriter, open_parts
+from gad.data.tables.parts import PartsWriter
 from gad.data.tables.writers import RejectsWriter, forget_rejects
 from gad.machine import cores
 from gad.parallel import in_order
@@ -38,7 +38,7 @@ class LocalEngine:
         identity = {"input": table.fingerprint(), **scorer.identity()}
         if request.part:
             identity |= {"part": f"{number}/{count}", "block": str(CHUNK)}
-        parts = open_parts(
+        parts = PartsWriter(
             request.output,
             (*table.names, *added),
             identity,

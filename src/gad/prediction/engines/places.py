@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import glob
-import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -35,7 +34,11 @@ class Place:
         return self.text
 
     def __truediv__(self, name: str) -> Place:
-        return Place(f"{self.text.rstrip('/')}/{name}")
+        path, mark, query = self._parted()
+        return Place(f"{path.rstrip('/')}/{name}{mark}{query}")
+
+    def __contains__(self, other: Place) -> bool:
+        return f"{other._arrow()[1]}/".startswith(f"{self._arrow()[1].rstrip('/')}/")
 
     @property
     def is_remote(self) -> bool:
@@ -45,7 +48,7 @@ class Place:
     @property
     def name(self) -> str:
         """The last part of the path."""
-        return PurePosixPath(self.text).name
+        return PurePosixPath(self._parted()[0]).name
 
     def files(self) -> list[tuple[Place, str]]:
         """The files in this folder and below, sorted, with a word that changes when they do."""
@@ -106,6 +109,10 @@ class Place:
                 shutil.copyfileobj(source, out)
             yield copy
 
+    def _parted(self) -> tuple[str, str, str]:
+        """The path, and the options that a URL may have behind a question mark."""
+        return self.text.partition("?") if self.is_remote else (self.text, "", "")
+
     def _arrow(self) -> tuple[Any, str]:
         """Arrow's file system, and the path in it."""
         from pyarrow import fs
@@ -125,16 +132,15 @@ def tables_of(data: str) -> list[tuple[Place, str]]:
         TableError: there is none.
     """
     place = Place(data)
-    pattern = glob.has_magic(data)
-    if not (pattern and place.is_remote) and (state := place.state()) is not None:
+    if place.is_remote and "*" in data:
+        path, mark, query = data.partition("?")
+        base = Place(path.split("*")[0].rpartition("/")[0] + mark + query)
+        found = [pair for pair in base.files() if fnmatch.fnmatch(str(pair[0]), data)]
+    elif (state := place.state()) is not None:
         return [(place, state)]
-    if pattern:
-        if place.is_remote:
-            base = re.split(r"[*?\[]", data, maxsplit=1)[0].rpartition("/")[0]
-            found = [pair for pair in Place(base).files() if fnmatch.fnmatch(str(pair[0]), data)]
-        else:
-            paths = [Place(path) for path in sorted(glob.glob(data, recursive=True))]  # noqa: PTH207
-            found = [(path, state) for path in paths if (state := path.state()) is not None]
+    elif not place.is_remote and glob.has_magic(data):
+        paths = [Place(path) for path in sorted(glob.glob(data, recursive=True))]  # noqa: PTH207
+        found = [(path, state) for path in paths if (state := path.state()) is not None]
     else:
         found = place.files()
     tables = [(path, state) for path, state in found if _is_table(path.name)]
