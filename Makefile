@@ -22,7 +22,7 @@ DEMO := demo
 TRIAL := build/trial
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract tests test-fast package fuzz bench format install clean
+.PHONY: help run test lint types contract tests test-fast sanitize package fuzz bench format install clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
@@ -52,6 +52,13 @@ tests: $(STAMP) ## unit tests and the examples in docstrings
 
 test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones, fewer drawn examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
+
+# Python itself is not built with the sanitizer, so its library goes first, and what Python and PyTorch
+# keep until the end is no leak of ours.
+sanitize: $(STAMP) ## the compiled kernels under address and undefined-behaviour sanitizers
+	GAD_NATIVE=sanitize ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+		LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
+		$(BIN)/pytest -q -p no:cacheprovider tests/native/test_kernels.py tests/nn/backends tests/operators/test_spans.py tests/operators/test_layouts.py
 
 # The wheel is built from the source distribution, so a file that this lacks is noticed. Then it is
 # installed where nothing else is, and tried there by a training and by the tests that the source

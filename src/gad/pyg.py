@@ -18,8 +18,6 @@ from torch_geometric.transforms import BaseTransform
 from gad.operators import GraphOperators, build_operators
 
 _PREFIX = "gad_"
-# What shifts when graphs are put one after the other, and by what.
-_SHIFT_BY_NODES = {"gad_source", "gad_target", "gad_members"}
 _PLAIN = ("num_graphs", "num_given_edges")
 
 
@@ -41,17 +39,18 @@ class OperatorData(Data):  # type: ignore[misc]
         return GraphOperators(**stored)
 
     def __inc__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
-        if key in _SHIFT_BY_NODES:
-            return self.num_nodes
-        if key == "gad_reverse":
-            return self["gad_source"].numel()
-        if key == "gad_edge_position":
-            return self[_PREFIX + "num_given_edges"]
-        if key == "gad_batch":
-            return self[_PREFIX + "num_graphs"]
-        if key.startswith(_PREFIX):
+        if not key.startswith(_PREFIX):
+            return super().__inc__(key, value, *args, **kwargs)
+        how = GraphOperators.arrays().get(key.removeprefix(_PREFIX))
+        if how is None or how.shift is None:
             return 0
-        return super().__inc__(key, value, *args, **kwargs)
+        if how.shift == "node":
+            return self.num_nodes
+        return (
+            self[_PREFIX + "source"].numel()
+            if how.shift == "edge"
+            else self[f"gad_num_{how.shift}s"]
+        )
 
     def __cat_dim__(self, key: str, value: Any, *args: Any, **kwargs: Any) -> Any:
         if key.startswith(_PREFIX):

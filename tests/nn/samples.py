@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from gad.chem.featurize import Featurizer
+from gad.data.known.esol import load_esol
+from gad.data.store.molecules import Preparation, read_molecules
 from gad.nn import GAD, CategoricalEncoder, ImplicitDiffusion, SpectralDiffusion
 from gad.operators import GraphOperators, build_operators
 from tests.graphs import Graph, renumber
@@ -120,6 +123,20 @@ def model(channels: int = 20, seed: int = 0, **options: Any) -> GAD:
 def predict(net: GAD, batch: Batch) -> Tensor:
     """The outputs of a batch."""
     return net(batch.x, batch.operators, batch.edge_attr if net.edge_encoder is not None else None)
+
+
+@cache
+def solubilities(count: int) -> list[Molecule]:
+    """Real molecules, some of those that the package ships."""
+    smiles = load_esol().smiles
+    packed = read_molecules(smiles[:: len(smiles) // count][:count], Preparation(Featurizer()))
+    found = []
+    for g in range(len(packed)):
+        part = packed.operators.select(torch.tensor([g]))
+        pairs = torch.stack([part.source, part.target], dim=1)
+        pairs = pairs[part.source < part.target].numpy()
+        found.append(decorate(Graph(part.num_nodes, pairs), g))
+    return found
 
 
 def read_zinc(folder: Path, count: int, part: str = "train") -> list[Molecule]:

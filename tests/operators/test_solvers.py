@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ive
 
-from gad.operators import HEAT, IMPLICIT, Chebyshev, Cholesky, ConjugateGradient, Eigenbasis
+from gad import native
+from gad.operators import (
+    HEAT,
+    IMPLICIT,
+    Chebyshev,
+    Cholesky,
+    ConjugateGradient,
+    Eigenbasis,
+    ImplicitStep,
+    Scheme,
+)
 from gad.operators.solvers.chebyshev import coefficients
 from tests.graphs import (
     ZOO,
@@ -288,3 +300,81 @@ def test_conjugate_gradients_at_any_size_of_signal(size):
 def test_conjugate_gradient_arguments():
     with pytest.raises(ValueError, match="between 0 and 1, not 0"):
         ConjugateGradient(tolerance=0)
+
+
+# ------------------------------------------------------------------------------ one's own scheme
+
+
+class Rational(Scheme):
+    """A scheme of the user's, with nothing but a response: r_t(λ) = (1 − a) / (1 + tλ²) + a."""
+
+    def __init__(self, floor=0.25):
+        self.floor = torch.tensor(floor, dtype=torch.float64, requires_grad=True)
+
+    def response(self, eigenvalues, times):
+        floor = self.floor.to(times.dtype)
+        return (1 - floor) / (1 + times * eigenvalues**2) + floor
+
+
+class Step(ImplicitStep):
+    """Looks like the implicit step to isinstance, and is another function."""
+
+    def response(self, eigenvalues, times):
+        return super().response(eigenvalues, 2 * times)
+
+
+@pytest.mark.parametrize("compiled", [True, False], ids=["kernels", "plain"])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+@pytest.mark.parametrize("solver", [Eigenbasis(), Chebyshev()], ids=repr)
+def test_a_scheme_that_defines_a_response_alone(solver, dtype, compiled):
+    """Values and gradients to x, to the times and to a parameter of the scheme's own."""
+    graph = disjoint(molecule(), path(3))
+    A, times = graph.adjacency, [0.0, 0.5, 3.0]
+    S = dense.laplacian(A) / dense.mass(A)[:, None]
+    x = torch.tensor(graph.signal(3), dtype=torch.float64, requires_grad=True)
+    t = torch.tensor(times, dtype=torch.float64, requires_grad=True)
+    wanted_scheme, scheme = Rational(), Rational()
+    one = torch.eye(len(A), dtype=torch.float64)
+    matrix = torch.from_numpy(S @ S)
+    floor = wanted_scheme.floor
+    h = torch.stack(
+        [
+            (1 - floor) * torch.linalg.solve(one + t[c] * matrix, x[:, c]) + floor * x[:, c]
+            for c in range(3)
+        ],
+        dim=1,
+    )
+    pull = torch.tensor(graph.signal(3, 1))
+    h.backward(pull)
+    own, own_t = (v.detach().to(dtype).requires_grad_() for v in (x, t))
+    with nullcontext() if compiled else native.plain():
+        y = solver(graph.operators(dtype), own, own_t, scheme)
+    y.backward(pull.to(dtype))
+    tolerance = 1e-8 if dtype == torch.float64 else 2e-4
+    for a, b in ((y, h), (own.grad, x.grad), (own_t.grad, t.grad), (scheme.floor.grad, floor.grad)):
+        torch.testing.assert_close(a.double(), b, rtol=tolerance, atol=tolerance)
+
+
+def test_a_response_that_knows_no_times():
+    class Constant(Scheme):
+        def response(self, eigenvalues, _times):
+            return 0.5 * torch.ones_like(eigenvalues)
+
+    x = torch.tensor(molecule().signal(2), requires_grad=True)
+    y = Eigenbasis()(molecule().operators(), x, torch.zeros(2).double(), Constant())
+    torch.testing.assert_close(y, 0.5 * x)
+
+
+@pytest.mark.parametrize("solver", [Cholesky(), ConjugateGradient()], ids=repr)
+def test_linear_solves_refuse_what_only_looks_implicit(solver):
+    x = torch.tensor(molecule().signal(2))
+    with pytest.raises(ValueError, match="use Eigenbasis or Chebyshev"):
+        solver(molecule().operators(), x, torch.ones(2).double(), Step())
+
+
+@pytest.mark.parametrize("solver", [Chebyshev(), ConjugateGradient()], ids=repr)
+def test_second_derivatives_are_refused_where_they_would_be_0(solver):
+    x = torch.tensor(molecule().signal(2), requires_grad=True)
+    y = solver(molecule().operators(), x, torch.ones(2).double(), IMPLICIT)
+    with pytest.raises(RuntimeError, match="second derivatives"):
+        torch.autograd.grad(y.sum(), x, create_graph=True)

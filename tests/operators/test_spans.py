@@ -12,7 +12,7 @@ from gad.operators.spans import Spans
 @pytest.fixture(params=["compiled", "plain"])
 def path(request, monkeypatch):
     if request.param == "plain":
-        monkeypatch.setattr(native, "usable", lambda *_: False)
+        monkeypatch.setattr(native, "accepts", lambda *_: False)
     elif native.library() is None:
         pytest.skip("there is no C compiler")
 

@@ -50,10 +50,8 @@ def _kernels() -> dict[str, Any]:
     """Whether the compiled kernels are used, and why."""
     from gad import native
 
-    active = native.library() is not None
-    off = os.environ.get("GAD_NATIVE") == "0"
-    reason = "compiled for this machine" if active else "switched off by GAD_NATIVE=0"
-    return {"active": active, "reason": reason if active or off else "they cannot be compiled here"}
+    found = native.status()
+    return {"active": found.active, "reason": found.reason}
 
 
 def _lines(told: dict[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,10 @@
 /* One block of Graph Anisotropic Diffusion, forward and backward: the order of the other kernels.
 
-   h = LeakyReLU(diffuse(x)); f = norm(filters(h)); u = LeakyReLU(V f + a); y = x + W [h, u] + b.
+   h = LeakyReLU(diffuse(x)); f = norm(filters(h)); u = LeakyReLU(across f); y = combine [h, u].
 
-   Parts that are not given (NULL) are left out: without a basis h = x; without W the block ends
-   with u; without V it ends with f. x and y are row-major [N, C], as the eigenbases and the world
-   outside want them; everything between is column-major [C, N], rows `ld` apart. */
+   Parts that are not given (NULL) are left out: without a basis h = x; without `combine` the block
+   ends with u; without `across` it ends with f. x and y are row-major [N, C], as the eigenbases and
+   the world outside want them; everything between is column-major [C, N], rows `ld` apart. */
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -23,17 +23,18 @@ typedef struct {
     const float *source, *target, *own;             /* [T, C/T, C/T] */
     const float *bias, *mix_bias;                   /* [C] */
     const float *mix;                               /* [T, S C/T, A C/T] */
-    const float *V, *a, *W, *b;                     /* [C, C], [C], [C, 2C], [C]; or NULL */
-    const float *edges, *edge;                      /* [E, D] features, [C, D] weights; or NULL */
+    const float *across, *across_bias;              /* [C, C], [C]; or NULL */
+    const float *combine, *combine_bias;            /* [C, 2C], [C]; or NULL */
+    const float *edges, *edge_weight;               /* [E, D] features, [C, D]; or NULL */
     int64_t edge_channels;                          /* D */
-    int64_t centre_is_node, residual;
+    int64_t centre_is_node;
     float slope;                                    /* of LeakyReLU below 0 */
 } Block;
 
 /* gradients of the weights, in the shapes of the weights */
 typedef struct {
-    float *source, *target, *own, *bias, *mix_bias, *mix, *gain, *shift, *V, *a, *W, *b;
-    float *edge, *times, *edges;
+    float *source, *target, *own, *bias, *mix_bias, *mix, *gain, *shift;
+    float *across, *across_bias, *combine, *combine_bias, *edge_weight, *times, *edges;
 } Gradients;
 
 enum { CHUNK = 64, BUNDLE = 12 }; /* columns of a product, rows of a sum over columns, at a time */
@@ -42,11 +43,11 @@ enum { LARGE = 1 << 22 };          /* bytes for which large pages are worth aski
 /* Rows an odd number of cache lines apart, or they would all fall into the same few sets. */
 static int64_t leading(int64_t nodes) { return padded(nodes) | COLUMNS; }
 
-static Groups groups_of(const Block *b)
+static Groups groups_of(const Block *block)
 {
-    const int64_t width = b->channels / b->towers;
-    return (Groups){b->towers, b->graphs->slots + 1, width, b->aggregators * width,
-                    leading(b->graphs->nodes), b->graphs->begin};
+    const int64_t width = block->channels / block->towers;
+    return (Groups){block->towers, block->graphs->slots + 1, width, block->aggregators * width,
+                    leading(block->graphs->nodes), block->graphs->begin};
 }
 
 /* ---------------------------------------------------------------- memory */
@@ -54,10 +55,10 @@ static Groups groups_of(const Block *b)
 /* what the backward pass reads, all in one piece */
 typedef struct {
     float *h;          /* [C, N] */
-    float *parts;      /* [T, 3 C/T, N]: p, q, and a node's own part, to which aggregates are added */
+    float *parts;      /* [T, 3 C/T, N]: sent, received, and a node's own part, with the aggregates */
     float *aggregates; /* [T, A C/T, N] */
     float *xi, *f, *u; /* [C, N] */
-    float *e;          /* [C, E] the edges' part of the messages */
+    float *bonds;      /* [C, E] the edges' part of the messages */
     float *coefficients; /* [sum of K, C] of the diffusion */
     float *products;   /* [T, 3 C/T, C/T] the weights of the parts */
     float *mixes;      /* [T, G, C/T, A C/T] the weights of the aggregates by degree */
@@ -65,41 +66,51 @@ typedef struct {
     float *inverse;    /* [C] */
 } Kept;
 
-static float *take(float **from, int64_t floats)
+static float *take(float *memory, int64_t *used, int64_t floats)
 {
-    float *here = *from;
-    *from += padded(floats);
+    float *here = memory ? memory + *used : NULL;
+    *used += padded(floats);
     return here;
 }
 
-static Kept keep(const Block *b, float **memory)
+/* lays everything out in `memory` (or nowhere, if it is NULL) and returns the floats it takes */
+static int64_t keep(const Block *block, float *memory, Kept *k)
 {
-    const Groups g = groups_of(b);
-    const int64_t C = b->channels, A = b->aggregators, all = C * g.ld;
-    int64_t pairs = 0;
-    for (int64_t u = 0; b->basis && u < b->basis->units; u++) pairs += b->basis->count[u];
-    return (Kept){
-        .h = take(memory, all),
-        .parts = take(memory, 3 * all),
-        .aggregates = take(memory, A * all),
-        .xi = take(memory, b->norm ? all : 0),
-        .f = take(memory, all),
-        .u = take(memory, b->V ? all : 0),
-        .e = take(memory, b->edge ? C * leading(b->graphs->edges) : 0),
-        .coefficients = take(memory, C * pairs),
-        .products = take(memory, 3 * C * g.outputs),
-        .mixes = take(memory, g.towers * g.groups * g.outputs * g.inputs),
-        .shifts = take(memory, 3 * C),
-        .inverse = take(memory, C),
-    };
+    const Groups g = groups_of(block);
+    const int64_t C = block->channels, all = C * g.ld;
+    int64_t pairs = 0, used = 0;
+    for (int64_t u = 0; block->basis && u < block->basis->units; u++)
+        pairs += block->basis->count[u];
+    k->h = take(memory, &used, all);
+    k->parts = take(memory, &used, 3 * all);
+    k->aggregates = take(memory, &used, block->aggregators * all);
+    k->xi = take(memory, &used, block->norm ? all : 0);
+    k->f = take(memory, &used, all);
+    k->u = take(memory, &used, block->across ? all : 0);
+    k->bonds = take(memory, &used, block->edge_weight ? C * leading(block->graphs->edges) : 0);
+    k->coefficients = take(memory, &used, C * pairs);
+    k->products = take(memory, &used, 3 * C * g.outputs);
+    k->mixes = take(memory, &used, g.towers * g.groups * g.outputs * g.inputs);
+    k->shifts = take(memory, &used, 3 * C);
+    k->inverse = take(memory, &used, C);
+    return used;
 }
 
 /* the floats that a forward pass keeps; the backward pass needs as many again */
-void block_size(const Block *b, int64_t *floats)
+int block_size(const Block *block, int64_t *floats)
 {
-    float *memory = NULL;
-    keep(b, &memory);
-    *floats = memory - (float *)NULL;
+    Kept nowhere;
+    *floats = keep(block, NULL, &nowhere);
+    return DONE;
+}
+
+/* how large the structures are, for those who describe them elsewhere */
+int struct_sizes(int64_t *sizes)
+{
+    const int64_t all[] = {sizeof(Graphs), sizeof(Basis), sizeof(Norm), sizeof(Response),
+                           sizeof(Block), sizeof(Gradients)};
+    memcpy(sizes, all, sizeof all);
+    return DONE;
 }
 
 /* Between two steps malloc gives the memory of large batches back to the system, and each page of it
@@ -124,10 +135,10 @@ static void transpose(int64_t rows, int64_t columns, const float *from, int64_t 
 }
 
 /* rows `from` to `end` of x [N, C] as columns of y, which has zeros in the columns after the last */
-static void to_columns(const Block *b, const float *x, int64_t from, int64_t end, float *y,
+static void to_columns(const Block *block, const float *x, int64_t from, int64_t end, float *y,
                        int64_t ld)
 {
-    const int64_t C = b->channels, N = b->graphs->nodes, last = end < N ? end : N;
+    const int64_t C = block->channels, N = block->graphs->nodes, last = end < N ? end : N;
     if (last > from) transpose(last - from, C, x + from * C, C, y + from, ld);
     for (int64_t c = 0; end > N && c < C; c++)
         memset(y + c * ld + last, 0, (size_t)(end - last) * sizeof(float));
@@ -169,12 +180,13 @@ static void gather_scaled(int first, int64_t n, float scale, const float *restri
 }
 
 /* the weights of the three parts as one, and those of the aggregates for every degree */
-static void prepare_weights(const Block *b, const Kept *k)
+static void prepare_weights(const Block *block, const Kept *k)
 {
-    const Groups g = groups_of(b);
+    const Groups g = groups_of(block);
     const int64_t w = g.outputs, square = w * w, whole = w * g.inputs;
-    for (int64_t t = 0; t < b->towers; t++) {
-        const float *of[] = {b->source, b->target, b->own}, *shift[] = {NULL, b->bias, b->mix_bias};
+    for (int64_t t = 0; t < block->towers; t++) {
+        const float *of[] = {block->source, block->target, block->own};
+        const float *shift[] = {NULL, block->bias, block->mix_bias};
         for (int64_t i = 0; i < 3; i++) {
             memcpy(k->products + (3 * t + i) * square, of[i] + t * square,
                    (size_t)square * sizeof(float));
@@ -182,121 +194,135 @@ static void prepare_weights(const Block *b, const Kept *k)
                 k->shifts[(3 * t + i) * w + r] = shift[i] ? shift[i][t * w + r] : 0;
         }
         for (int64_t d = 0; d < g.groups; d++)
-            for (int64_t s = 0; s < b->scalers; s++)
-                gather_scaled(!s, whole, b->scales[s * g.groups + d],
-                              b->mix + (t * b->scalers + s) * whole,
+            for (int64_t s = 0; s < block->scalers; s++)
+                gather_scaled(!s, whole, block->scales[s * g.groups + d],
+                              block->mix + (t * block->scalers + s) * whole,
                               k->mixes + (t * g.groups + d) * whole);
     }
 }
 
-static Rows rows_of(const Block *b)
+static Rows rows_of(const Block *block)
 {
-    const int64_t w = b->channels / b->towers, ld = leading(b->graphs->nodes);
-    return (Rows){b->channels, w, 3 * w * ld, ld};
+    const int64_t w = block->channels / block->towers, ld = leading(block->graphs->nodes);
+    return (Rows){block->channels, w, 3 * w * ld, ld};
 }
 
-static Messages messages_of(const Block *b, const Kept *k)
+static Messages messages_of(const Block *block, const Kept *k)
 {
-    const Rows rows = rows_of(b);
-    return (Messages){rows, b->aggregators, b->names, k->parts, k->parts + rows.width * rows.ld,
-                      b->edge ? k->e : NULL, leading(b->graphs->edges),
-                      b->centre_is_node ? k->h : NULL};
+    const Rows rows = rows_of(block);
+    return (Messages){rows, block->aggregators, block->names, k->parts,
+                      k->parts + rows.width * rows.ld,
+                      block->edge_weight ? k->bonds : NULL, leading(block->graphs->edges),
+                      block->centre_is_node ? k->h : NULL};
 }
 
-/* e = W edges^T */
-static void edge_forward(const Block *b, float *e)
+/* bonds = W edges^T */
+static int edge_forward(const Block *block, float *bonds)
 {
-    const int64_t C = b->channels, D = b->edge_channels, E = b->graphs->edges, ld = leading(E);
+    const int64_t C = block->channels, D = block->edge_channels, E = block->graphs->edges;
+    const int64_t ld = leading(E);
+    float *room = scratches(D * CHUNK);
+    if (!room) return NO_MEMORY;
 #pragma omp parallel
     {
-        float *turned = scratch(D * CHUNK);
+        float *turned = own_part(room, D * CHUNK);
         memset(turned, 0, (size_t)(D * CHUNK) * sizeof(float));
 #pragma omp for schedule(dynamic, 4)
         for (int64_t from = 0; from < E; from += CHUNK) {
             const int64_t n = from + CHUNK < E ? CHUNK : E - from;
-            transpose(n, D, b->edges + from * D, D, turned, CHUNK);
-            multiply(0, NULL, C, padded(n), D, b->edge, D, 1, turned, CHUNK, e + from, ld);
+            transpose(n, D, block->edges + from * D, D, turned, CHUNK);
+            multiply(0, NULL, C, padded(n), D, block->edge_weight, D, 1, turned, CHUNK,
+                     bonds + from, ld);
         }
-        free(turned);
     }
+    free(room);
+    return DONE;
 }
 
 /* x [rows, D] with zeros behind every row up to P, a multiple of sixteen */
-static float *with_margin(int64_t rows, int64_t D, int64_t P, const float *x)
+static void with_margin(int64_t rows, int64_t D, int64_t P, const float *x, float *y)
 {
-    float *y = scratch(rows * P);
     for (int64_t r = 0; r < rows; r++)
         for (int64_t i = 0; i < P; i++) y[r * P + i] = i < D ? x[r * D + i] : 0;
-    return y;
 }
 
-/* from the gradient of e those of the edges' features, grad_e^T W, and of W, grad_e edges */
-static void edge_backward(const Block *b, const float *grad_e, const Gradients *d)
+/* from the gradient of the bonds those of the edges' features, grad^T W, and of W, grad edges */
+static int edge_backward(const Block *block, const float *grad, const Gradients *grads)
 {
-    const int64_t C = b->channels, D = b->edge_channels, E = b->graphs->edges, ld = leading(E);
-    const int64_t P = padded(D);
-    float *W = with_margin(C, D, P, b->edge), *edges = with_margin(E, D, P, b->edges);
+    const int64_t C = block->channels, D = block->edge_channels, E = block->graphs->edges;
+    const int64_t ld = leading(E), P = padded(D), size = (CHUNK > BUNDLE ? CHUNK : BUNDLE) * P;
+    float *W = scratch((C + E) * P), *edges = W + C * P, *room = W ? scratches(size) : NULL;
+    if (!room) {
+        free(W);
+        return NO_MEMORY;
+    }
+    with_margin(C, D, P, block->edge_weight, W);
+    with_margin(E, D, P, block->edges, edges);
 #pragma omp parallel
     {
-        float *result = scratch((CHUNK > BUNDLE ? CHUNK : BUNDLE) * P);
+        float *result = own_part(room, size);
 #pragma omp for schedule(dynamic, 4) nowait
         for (int64_t from = 0; from < E; from += CHUNK) {
             const int64_t n = from + CHUNK < E ? CHUNK : E - from;
-            multiply(0, NULL, n, P, C, grad_e + from, 1, ld, W, P, result, P);
+            multiply(0, NULL, n, P, C, grad + from, 1, ld, W, P, result, P);
             for (int64_t i = 0; i < n; i++)
-                memcpy(d->edges + (from + i) * D, result + i * P, (size_t)D * sizeof(float));
+                memcpy(grads->edges + (from + i) * D, result + i * P, (size_t)D * sizeof(float));
         }
 #pragma omp for schedule(dynamic, 1)
         for (int64_t o = 0; o < C; o += BUNDLE) {
             const int64_t m = o + BUNDLE < C ? BUNDLE : C - o;
-            multiply(0, NULL, m, P, E, grad_e + o * ld, ld, 1, edges, P, result, P);
+            multiply(0, NULL, m, P, E, grad + o * ld, ld, 1, edges, P, result, P);
             for (int64_t i = 0; i < m; i++)
-                memcpy(d->edge + (o + i) * D, result + i * P, (size_t)D * sizeof(float));
+                memcpy(grads->edge_weight + (o + i) * D, result + i * P, (size_t)D * sizeof(float));
         }
-        free(result);
     }
     free(W);
-    free(edges);
+    free(room);
+    return DONE;
 }
+
+/* on with the next step unless this one failed */
+#define TRY(step) do { const int failed = (step); if (failed) return failed; } while (0)
 
 /* ---------------------------------------------------------------- forward
 
    x, y [N, C]; what the backward pass needs is left in `memory`. */
 
-void block_forward(const Block *b, const float *x, float *memory, float *y)
+int block_forward(const Block *block, const float *x, float *memory, float *y)
 {
-    const float *begin = memory;
-    const Kept k = keep(b, &memory);
-    on_large_pages(begin, memory);
-    const Groups g = groups_of(b);
-    const Rows rows = rows_of(b);
-    const Messages messages = messages_of(b, &k);
-    const int64_t C = b->channels, N = b->graphs->nodes, w = rows.width, ld = rows.ld;
-    if (b->basis) diffuse(b->basis, &b->response, C, x, k.coefficients, y, 0);
-    const float *diffused = b->basis ? y : x;
-    prepare_weights(b, &k);
-    if (b->edge) edge_forward(b, k.e);
+    Kept k;
+    on_large_pages(memory, memory + keep(block, memory, &k));
+    const Groups g = groups_of(block);
+    const Rows rows = rows_of(block);
+    const Messages messages = messages_of(block, &k);
+    const int64_t C = block->channels, N = block->graphs->nodes, w = rows.width, ld = rows.ld;
+    if (block->basis) TRY(diffuse(block->basis, &block->response, C, x, k.coefficients, y, 0));
+    const float *diffused = block->basis ? y : x;
+    prepare_weights(block, &k);
+    if (block->edge_weight) TRY(edge_forward(block, k.bonds));
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t from = 0; from < N; from += CHUNK) {
         const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N), n = end - from;
-        to_columns(b, diffused, from, end, k.h, ld);
-        if (b->basis) leak(b->slope, C, n, k.h + from, ld);
-        for (int64_t t = 0; t < b->towers; t++)
+        to_columns(block, diffused, from, end, k.h, ld);
+        if (block->basis) leak(block->slope, C, n, k.h + from, ld);
+        for (int64_t t = 0; t < block->towers; t++)
             multiply(0, k.shifts + 3 * t * w, 3 * w, n, w, k.products + 3 * t * w * w, w, 1,
                      k.h + t * w * ld + from, ld, k.parts + t * rows.tower + from, ld);
     }
-    reduce_forward(b->graphs, &messages, k.aggregates);
+    TRY(reduce_forward(block->graphs, &messages, k.aggregates));
     float *mixed = k.parts + 2 * w * ld;
-    product_by_group(&g, k.mixes, k.aggregates, g.inputs * ld, mixed, rows.tower, 0);
-    if (b->norm)
-        norm_forward(b->norm, &rows, N, mixed, b->factor, k.xi, k.f, k.inverse);
+    TRY(product_by_group(&g, k.mixes, k.aggregates, g.inputs * ld, mixed, rows.tower, 0));
+    float *room = scratches(C * CHUNK);
+    if (!room) return NO_MEMORY;
+    if (block->norm)
+        norm_forward(block->norm, &rows, N, mixed, block->factor, k.xi, k.f, k.inverse);
     else
         for (int64_t c = 0; c < C; c++)
             for (int64_t i = 0; i < N; i++)
-                k.f[c * ld + i] = mixed[at(&rows, c) + i] * (b->factor ? b->factor[i] : 1);
+                k.f[c * ld + i] = mixed[at(&rows, c) + i] * (block->factor ? block->factor[i] : 1);
 #pragma omp parallel
     {
-        float *sum = scratch(C * CHUNK);
+        float *sum = own_part(room, C * CHUNK);
 #pragma omp for schedule(dynamic, 1)
         for (int64_t from = 0; from < N; from += CHUNK) {
             const int64_t end = from + CHUNK < N ? from + CHUNK : N, n = padded(end - from);
@@ -304,23 +330,24 @@ void block_forward(const Block *b, const float *x, float *memory, float *y)
             int64_t between = ld;
             for (int64_t c = 0; end == N && c < C; c++) /* no rubbish after the last node */
                 memset(k.f + c * ld + N, 0, (size_t)(padded(N) - N) * sizeof(float));
-            if (b->V) {
-                multiply(0, b->a, C, n, C, b->V, C, 1, k.f + from, ld, k.u + from, ld);
-                leak(b->slope, C, n, k.u + from, ld);
+            if (block->across) {
+                multiply(0, block->across_bias, C, n, C, block->across, C, 1, k.f + from, ld,
+                         k.u + from, ld);
+                leak(block->slope, C, n, k.u + from, ld);
                 result = k.u + from;
             }
-            if (b->W) {
-                multiply(0, b->b, C, n, C, b->W, 2 * C, 1, k.h + from, ld, sum, CHUNK);
-                multiply(1, NULL, C, n, C, b->W + C, 2 * C, 1, k.u + from, ld, sum, CHUNK);
+            if (block->combine) {
+                const float *of_h = block->combine, *of_u = of_h + C;
+                multiply(0, block->combine_bias, C, n, C, of_h, 2 * C, 1, k.h + from, ld, sum, CHUNK);
+                multiply(1, NULL, C, n, C, of_u, 2 * C, 1, k.u + from, ld, sum, CHUNK);
                 result = sum;
                 between = CHUNK;
             }
             transpose(C, end - from, result, between, y + from * C, C);
-            if (b->residual)
-                for (int64_t i = from * C; i < end * C; i++) y[i] += x[i];
         }
-        free(sum);
     }
+    free(room);
+    return DONE;
 }
 
 /* ---------------------------------------------------------------- backward
@@ -329,68 +356,70 @@ void block_forward(const Block *b, const float *x, float *memory, float *y)
    gradients of the weights. */
 
 /* w [m, k] = a b^T over all nodes, some rows of it by each thread */
-static void gradient_of(const Block *b, int64_t m, int64_t k, const float *x, const float *y,
+static void gradient_of(const Block *block, int64_t m, int64_t k, const float *x, const float *y,
                         float *w, int64_t ldw)
 {
-    const int64_t ld = leading(b->graphs->nodes);
+    const int64_t ld = leading(block->graphs->nodes);
 #pragma omp for schedule(dynamic, 1) nowait
     for (int64_t o = 0; o < m; o += BUNDLE)
-        dots(m - o < BUNDLE ? m - o : BUNDLE, k, 0, b->graphs->nodes, x + o * ld, ld, y, ld,
+        dots(m - o < BUNDLE ? m - o : BUNDLE, k, 0, block->graphs->nodes, x + o * ld, ld, y, ld,
              w + o * ldw, ldw);
 }
 
-void block_backward(const Block *b, const float *grad, float *memory, float *spare, float *grad_x,
-                    const Gradients *d)
+int block_backward(const Block *block, const float *grad, float *memory, float *spare,
+                   float *grad_x, const Gradients *grads)
 {
-    const float *begin = spare;
-    const Kept k = keep(b, &memory), s = keep(b, &spare);
-    on_large_pages(begin, spare);
-    const Groups g = groups_of(b);
-    const Rows rows = rows_of(b);
-    const Messages messages = messages_of(b, &k);
-    const int64_t C = b->channels, N = b->graphs->nodes, w = rows.width, ld = rows.ld;
+    Kept k, s;
+    keep(block, memory, &k);
+    on_large_pages(spare, spare + keep(block, spare, &s));
+    const Groups g = groups_of(block);
+    const Rows rows = rows_of(block);
+    const Messages messages = messages_of(block, &k);
+    const int64_t C = block->channels, N = block->graphs->nodes, w = rows.width, ld = rows.ld;
     /* Gradients of y, u, f and h, where there is room for them. */
-    float *gy = b->V ? s.u : s.f, *gu = b->W ? s.aggregates : gy, *gf = s.f, *gh = s.h;
+    float *gy = block->across ? s.u : s.f, *gu = block->combine ? s.aggregates : gy;
+    float *gf = s.f, *gh = s.h;
     float *own = s.parts + 2 * w * ld;
 #pragma omp parallel for schedule(dynamic, 1)
     for (int64_t from = 0; from < N; from += CHUNK) {
         const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N), n = end - from;
-        to_columns(b, grad, from, end, gy, ld);
-        for (int64_t c = 0; !b->W && c < C; c++)
+        to_columns(block, grad, from, end, gy, ld);
+        for (int64_t c = 0; !block->combine && c < C; c++)
             memset(gh + c * ld + from, 0, (size_t)n * sizeof(float));
-        if (b->W) {
-            multiply(0, NULL, C, n, C, b->W, 1, 2 * C, gy + from, ld, gh + from, ld);
-            multiply(0, NULL, C, n, C, b->W + C, 1, 2 * C, gy + from, ld, gu + from, ld);
+        if (block->combine) {
+            multiply(0, NULL, C, n, C, block->combine, 1, 2 * C, gy + from, ld, gh + from, ld);
+            multiply(0, NULL, C, n, C, block->combine + C, 1, 2 * C, gy + from, ld, gu + from, ld);
         }
-        if (b->V) {
-            leak_back(b->slope, C, n, k.u + from, gu + from, ld);
-            multiply(0, NULL, C, n, C, b->V, 1, C, gu + from, ld, gf + from, ld);
+        if (block->across) {
+            leak_back(block->slope, C, n, k.u + from, gu + from, ld);
+            multiply(0, NULL, C, n, C, block->across, 1, C, gu + from, ld, gf + from, ld);
         }
     }
 #pragma omp parallel
     {
-        if (b->W) {
-            gradient_of(b, C, C, gy, k.h, d->W, 2 * C);
-            gradient_of(b, C, C, gy, k.u, d->W + C, 2 * C);
+        if (block->combine) {
+            gradient_of(block, C, C, gy, k.h, grads->combine, 2 * C);
+            gradient_of(block, C, C, gy, k.u, grads->combine + C, 2 * C);
         }
-        if (b->V) gradient_of(b, C, C, gu, k.f, d->V, C);
+        if (block->across) gradient_of(block, C, C, gu, k.f, grads->across, C);
 #pragma omp single
         {
-            if (b->W) sum_rows(C, N, gy, ld, d->b);
-            if (b->V) sum_rows(C, N, gu, ld, d->a);
+            if (block->combine) sum_rows(C, N, gy, ld, grads->combine_bias);
+            if (block->across) sum_rows(C, N, gu, ld, grads->across_bias);
         }
     }
-    if (b->norm)
-        norm_backward(b->norm, &rows, N, gf, k.xi, b->factor, k.inverse, own, d->gain, d->shift);
+    if (block->norm)
+        norm_backward(block->norm, &rows, N, gf, k.xi, block->factor, k.inverse, own, grads->gain,
+                      grads->shift);
     else
         for (int64_t c = 0; c < C; c++)
             for (int64_t i = 0; i < N; i++)
-                own[at(&rows, c) + i] = gf[c * ld + i] * (b->factor ? b->factor[i] : 1);
+                own[at(&rows, c) + i] = gf[c * ld + i] * (block->factor ? block->factor[i] : 1);
     product_by_group_weights(&g, own, rows.tower, k.aggregates, s.mixes);
-    product_by_group(&g, k.mixes, own, rows.tower, s.aggregates, g.inputs * ld, 1);
-    reduce_backward(b->graphs, &messages, s.aggregates, s.parts, s.parts + w * ld,
-                    b->edge ? s.e : NULL, gh);
-    if (b->edge) edge_backward(b, s.e, d);
+    TRY(product_by_group(&g, k.mixes, own, rows.tower, s.aggregates, g.inputs * ld, 1));
+    TRY(reduce_backward(block->graphs, &messages, s.aggregates, s.parts, s.parts + w * ld,
+                        block->edge_weight ? s.bonds : NULL, gh));
+    if (block->edge_weight) TRY(edge_backward(block, s.bonds, grads));
     for (int64_t r = 0; r < 3 * C; r++) /* no rubbish after the last node */
         memset(s.parts + r * ld + N, 0, (size_t)(padded(N) - N) * sizeof(float));
 #pragma omp parallel
@@ -398,33 +427,34 @@ void block_backward(const Block *b, const float *grad, float *memory, float *spa
 #pragma omp for schedule(dynamic, 1) nowait
         for (int64_t from = 0; from < N; from += CHUNK) {
             const int64_t end = from + CHUNK < N ? from + CHUNK : N, n = padded(end - from);
-            for (int64_t t = 0; t < b->towers; t++)
+            for (int64_t t = 0; t < block->towers; t++)
                 multiply(1, NULL, w, n, 3 * w, k.products + 3 * t * w * w, 1, w,
                          s.parts + t * rows.tower + from, ld, gh + t * w * ld + from, ld);
-            if (b->basis) leak_back(b->slope, C, n, k.h + from, gh + from, ld);
+            if (block->basis) leak_back(block->slope, C, n, k.h + from, gh + from, ld);
             transpose(C, end - from, gh + from, ld, grad_x + from * C, C);
         }
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t t = 0; t < b->towers; t++) {
+        for (int64_t t = 0; t < block->towers; t++) {
             const float *parts = s.parts + t * rows.tower, *h = k.h + t * w * ld;
-            float *const of[] = {d->source, d->target, d->own};
+            float *const of[] = {grads->source, grads->target, grads->own};
             for (int64_t i = 0; i < 3; i++)
                 dots(w, w, 0, N, parts + i * w * ld, ld, h, ld, of[i] + t * w * w, w);
-            sum_rows(w, N, parts + w * ld, ld, d->bias + t * w);
-            sum_rows(w, N, parts + 2 * w * ld, ld, d->mix_bias + t * w);
+            sum_rows(w, N, parts + w * ld, ld, grads->bias + t * w);
+            sum_rows(w, N, parts + 2 * w * ld, ld, grads->mix_bias + t * w);
         }
     }
     const int64_t whole = w * g.inputs;
-    for (int64_t t = 0; t < b->towers; t++)
-        for (int64_t r = 0; r < b->scalers; r++)
+    for (int64_t t = 0; t < block->towers; t++)
+        for (int64_t r = 0; r < block->scalers; r++)
             for (int64_t i = 0; i < g.groups; i++)
-                gather_scaled(!i, whole, b->scales[r * g.groups + i],
+                gather_scaled(!i, whole, block->scales[r * g.groups + i],
                               s.mixes + (t * g.groups + i) * whole,
-                              d->mix + (t * b->scalers + r) * whole);
-    if (b->basis) {
+                              grads->mix + (t * block->scalers + r) * whole);
+    if (block->basis) {
         float *diffused = s.aggregates; /* [N, C] */
         memcpy(diffused, grad_x, (size_t)(N * C) * sizeof(float));
-        diffuse_backward(b->basis, &b->response, C, diffused, k.coefficients, grad_x, d->times);
+        TRY(diffuse_backward(block->basis, &block->response, C, diffused, k.coefficients, grad_x,
+                             grads->times));
     }
-    for (int64_t i = 0; b->residual && i < N * C; i++) grad_x[i] += grad[i];
+    return DONE;
 }

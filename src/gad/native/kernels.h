@@ -6,9 +6,13 @@
 #ifndef GAD_KERNELS_H
 #define GAD_KERNELS_H
 
+#include <omp.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* what every kernel returns */
+enum { DONE = 0, NO_MEMORY = 1 };
 
 typedef struct {
     int64_t nodes, edges, slots;         /* N, E, the largest degree */
@@ -41,19 +45,20 @@ static inline int64_t at(const Rows *r, int64_t c)
     return c / r->width * r->tower + c % r->width * r->ld;
 }
 
+/* m_ij = received_i + sent_j + bond_ij */
 typedef struct {
-    Rows rows;                    /* of p and q */
+    Rows rows;                    /* of what is sent and received */
     int64_t aggregators;          /* A */
     const int64_t *names;         /* [A] */
-    const float *p, *q;           /* [C, N] */
-    const float *e;               /* [C, E], rows `lde` apart, or NULL */
-    int64_t lde;
-    const float *z;               /* [C, N], rows `ld` apart, or NULL */
+    const float *sent, *received; /* [C, N] */
+    const float *bonds;           /* [C, E], rows `between_bonds` apart, or NULL */
+    int64_t between_bonds;
+    const float *centre;          /* [C, N], rows `ld` apart: what dx subtracts; NULL is m_ii */
 } Messages;
 
-void reduce_forward(const Graphs *, const Messages *, float *out);
-void reduce_backward(const Graphs *, const Messages *, const float *grad,
-                     float *grad_p, float *grad_q, float *grad_e, float *grad_z);
+int reduce_forward(const Graphs *, const Messages *, float *out);
+int reduce_backward(const Graphs *, const Messages *, const float *grad, float *grad_sent,
+                    float *grad_received, float *grad_bonds, float *grad_centre);
 
 /* What multiplies the coefficient of an eigenvalue lambda, for every channel: given as it is
    [sum of K, C], or by the times [C], those below 0 counting as 0. Then it solves
@@ -64,18 +69,18 @@ typedef struct {
     int64_t power;
 } Response;
 
-void diffuse(const Basis *, const Response *, int64_t channels, const float *x, float *coefficients,
-             float *y, int64_t adjoint);
-void diffuse_backward(const Basis *, const Response *, int64_t channels, const float *grad,
-                      const float *coefficients, float *grad_x, float *grad_times);
+int diffuse(const Basis *, const Response *, int64_t channels, const float *x, float *coefficients,
+            float *y, int64_t adjoint);
+int diffuse_backward(const Basis *, const Response *, int64_t channels, const float *grad,
+                     const float *coefficients, float *grad_x, float *grad_times);
 
 typedef struct {
     int64_t towers, groups, outputs, inputs, ld; /* T, G, O, K */
     const int64_t *begin;                        /* [G + 1] columns of each group */
 } Groups;
 
-void product_by_group(const Groups *, const float *weights, const float *x, int64_t x_tower,
-                      float *y, int64_t y_tower, int64_t transposed);
+int product_by_group(const Groups *, const float *weights, const float *x, int64_t x_tower,
+                     float *y, int64_t y_tower, int64_t transposed);
 void product_by_group_weights(const Groups *, const float *grad, int64_t grad_tower, const float *x,
                               float *weights);
 
@@ -105,6 +110,17 @@ static inline int64_t padded(int64_t n) { return (n + COLUMNS - 1) / COLUMNS * C
 static inline float *scratch(int64_t floats)
 {
     return aligned_alloc(64, (size_t)padded(floats + 1) * sizeof(float));
+}
+
+/* room for every thread, asked for before they part, and the place of this one in it */
+static inline float *scratches(int64_t floats)
+{
+    return scratch(omp_get_max_threads() * padded(floats));
+}
+
+static inline float *own_part(float *all, int64_t floats)
+{
+    return all + omp_get_thread_num() * padded(floats);
 }
 
 /* y [rows, 16] = shift + a [rows, inner] b [inner, 16], or += where add is 1. a has any strides,

@@ -43,31 +43,38 @@ static void respond(const Response *response, int64_t first, int64_t K, int64_t 
 
 /* Gives the coefficients away, or, for the gradient of the times, multiplies them with the `others`
    of the forward pass and with dr/dt, and sums over the eigenpairs of a component: sums [U, C]. */
-static void spectral(const Basis *b, const Response *response, int64_t C, const float *x, int adjoint,
-                     float *coefficients, const float *others, float *sums, float *y)
+static int spectral(const Basis *basis, const Response *response, int64_t C, const float *x,
+                    int adjoint, float *coefficients, const float *others, float *sums, float *y)
 {
     const int64_t P = padded(C);
-    int64_t (*first)[3] = malloc(sizeof(int64_t[3]) * (size_t)(b->units + 1));
+    int64_t (*first)[3] = malloc(sizeof(int64_t[3]) * (size_t)(basis->units + 1));
+    if (!first) return NO_MEMORY;
     int64_t most = 1;
     first[0][0] = first[0][1] = first[0][2] = 0;
-    for (int64_t u = 0; u < b->units; u++) {
-        first[u + 1][0] = first[u][0] + b->size[u];
-        first[u + 1][1] = first[u][1] + b->count[u];
-        first[u + 1][2] = first[u][2] + b->size[u] * b->count[u];
-        most = b->size[u] > most ? b->size[u] : most;
+    for (int64_t u = 0; u < basis->units; u++) {
+        first[u + 1][0] = first[u][0] + basis->size[u];
+        first[u + 1][1] = first[u][1] + basis->count[u];
+        first[u + 1][2] = first[u][2] + basis->size[u] * basis->count[u];
+        most = basis->size[u] > most ? basis->size[u] : most;
+    }
+    float *room = scratches(3 * most * P);
+    if (!room) {
+        free(first);
+        return NO_MEMORY;
     }
 #pragma omp parallel
     {
-        float *own = scratch(most * P), *filtered = scratch(most * P), *r = scratch(most * P);
+        float *own = own_part(room, 3 * most * P), *filtered = own + most * P;
+        float *r = filtered + most * P;
         memset(own, 0, (size_t)(most * P) * sizeof(float));
         memset(r, 0, (size_t)(most * P) * sizeof(float));
 #pragma omp for schedule(dynamic, 4)
-        for (int64_t u = 0; u < b->units; u++) {
-            const int64_t n = b->size[u], K = b->count[u], pair = first[u][1];
-            const int64_t *node = b->members + first[u][0];
-            const float *phi = b->vectors + first[u][2], *lambda = b->values + pair;
+        for (int64_t u = 0; u < basis->units; u++) {
+            const int64_t n = basis->size[u], K = basis->count[u], pair = first[u][1];
+            const int64_t *node = basis->members + first[u][0];
+            const float *phi = basis->vectors + first[u][2], *lambda = basis->values + pair;
             for (int64_t i = 0; i < n; i++) {
-                const float m = adjoint ? 1 : b->mass[node[i]];
+                const float m = adjoint ? 1 : basis->mass[node[i]];
                 for (int64_t c = 0; c < C; c++) own[i * P + c] = m * x[node[i] * C + c];
             }
             multiply(0, NULL, K, P, n, phi, 1, K, own, P, filtered, P);
@@ -90,36 +97,38 @@ static void spectral(const Basis *b, const Response *response, int64_t C, const 
             for (int64_t i = 0; i < K * P; i++) filtered[i] *= r[i];
             multiply(0, NULL, n, P, K, phi, K, 1, filtered, P, own, P);
             for (int64_t i = 0; i < n; i++) {
-                const float m = adjoint ? b->mass[node[i]] : 1;
+                const float m = adjoint ? basis->mass[node[i]] : 1;
                 for (int64_t c = 0; c < C; c++) y[node[i] * C + c] = m * own[i * P + c];
             }
         }
-        free(own);
-        free(filtered);
-        free(r);
     }
+    free(room);
     free(first);
+    return DONE;
 }
 
-void diffuse(const Basis *b, const Response *response, int64_t channels, const float *x,
-             float *coefficients, float *y, int64_t adjoint)
+int diffuse(const Basis *basis, const Response *response, int64_t channels, const float *x,
+            float *coefficients, float *y, int64_t adjoint)
 {
-    spectral(b, response, channels, x, (int)adjoint, coefficients, NULL, NULL, y);
+    return spectral(basis, response, channels, x, (int)adjoint, coefficients, NULL, NULL, y);
 }
 
 /* The gradients of x and of the times, from the coefficients of the forward pass. At a time of 0 or
    less only a gradient that would raise it counts. */
-void diffuse_backward(const Basis *b, const Response *response, int64_t channels, const float *grad,
-                      const float *coefficients, float *grad_x, float *grad_times)
+int diffuse_backward(const Basis *basis, const Response *response, int64_t channels,
+                     const float *grad, const float *coefficients, float *grad_x, float *grad_times)
 {
-    float *sums = scratch(b->units * channels);
-    spectral(b, response, channels, grad, 1, NULL, coefficients, sums, grad_x);
-    for (int64_t c = 0; c < channels; c++) {
+    float *sums = scratch(basis->units * channels);
+    if (!sums) return NO_MEMORY;
+    const int failed =
+        spectral(basis, response, channels, grad, 1, NULL, coefficients, sums, grad_x);
+    for (int64_t c = 0; !failed && c < channels; c++) {
         double total = 0;
-        for (int64_t u = 0; u < b->units; u++) total += sums[u * channels + c];
+        for (int64_t u = 0; u < basis->units; u++) total += sums[u * channels + c];
         grad_times[c] = response->times[c] > 0 || total < 0 ? (float)total : 0;
     }
     free(sums);
+    return failed;
 }
 
 /* ---------------------------------------------------------------- a weight for every degree
@@ -149,26 +158,26 @@ static void columns(int add, int64_t m, int64_t inner, const float *a, int64_t d
 }
 
 /* forward: added to y, from x; backward: the gradient of x from that of y, weights transposed */
-void product_by_group(const Groups *g, const float *weights, const float *x, int64_t x_tower,
-                      float *y, int64_t y_tower, int64_t transposed)
+int product_by_group(const Groups *g, const float *weights, const float *x, int64_t x_tower,
+                     float *y, int64_t y_tower, int64_t transposed)
 {
     const int64_t O = g->outputs, K = g->inputs;
     const int64_t m = transposed ? K : O, inner = transposed ? O : K;
     const int64_t down = transposed ? 1 : K, right = transposed ? K : 1;
-#pragma omp parallel
-    {
-        float *pad = scratch((m + inner) * COLUMNS);
-#pragma omp for collapse(2) schedule(dynamic, 1)
-        for (int64_t t = 0; t < g->towers; t++)
-            for (int64_t group = 0; group < g->groups; group++) {
-                const float *w = weights + (t * g->groups + group) * O * K;
-                const int64_t last = g->begin[group + 1];
-                for (int64_t a = g->begin[group]; a < last; a += CHUNK)
-                    columns(!transposed, m, inner, w, down, right, x + t * x_tower,
-                            y + t * y_tower, g->ld, a, a + CHUNK < last ? a + CHUNK : last, pad);
-            }
-        free(pad);
-    }
+    float *room = scratches((m + inner) * COLUMNS);
+    if (!room) return NO_MEMORY;
+#pragma omp parallel for collapse(2) schedule(dynamic, 1)
+    for (int64_t t = 0; t < g->towers; t++)
+        for (int64_t group = 0; group < g->groups; group++) {
+            float *pad = own_part(room, (m + inner) * COLUMNS);
+            const float *w = weights + (t * g->groups + group) * O * K;
+            const int64_t last = g->begin[group + 1];
+            for (int64_t a = g->begin[group]; a < last; a += CHUNK)
+                columns(!transposed, m, inner, w, down, right, x + t * x_tower, y + t * y_tower,
+                        g->ld, a, a + CHUNK < last ? a + CHUNK : last, pad);
+        }
+    free(room);
+    return DONE;
 }
 
 /* the gradient of the weights: W_g [O, K] = grad y [O, columns] x^T [columns, K] */

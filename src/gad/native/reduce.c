@@ -1,9 +1,9 @@
 /* Reductions over neighbourhoods: all aggregates of one channel while its messages are in cache.
 
-   The same mathematics as the plain twin in neighbourhood.py, in the same layout: column-major
-   [C, .], nodes by decreasing degree, edges slot by slot. Slot s holds the s-th message of the
-   first count[s] nodes, so every loop below runs over consecutive numbers. Messages are
-   m_ij = q_i + p_j + e_ij; what depends on i alone (q_i) is added to the results, not to m.
+   The mathematics of gad.nn.aggregation, column-major [C, .], nodes by decreasing degree, edges slot
+   by slot. Slot s holds the s-th message of the first count[s] nodes, so every loop below runs over
+   consecutive numbers. Of the messages m_ij = received_i + sent_j + bond_ij, what depends on i alone
+   is added to the results, not to m.
    Channels are independent: each is one iteration of a parallel loop. */
 
 #include <math.h>
@@ -28,13 +28,15 @@ static int64_t reached(const Graphs *g) { return g->slots ? g->count[0] : 0; }
 static float larger(float a, float b) { return (b > a) | (b != b) ? b : a; }
 static float smaller(float a, float b) { return (b < a) | (b != b) ? b : a; }
 
-/* m_j = p_source(j) + e_j */
-static void gather(const Graphs *g, const float *p, const float *e, float *m)
+/* m_j = sent_source(j) + bond_j of channel c */
+static void gather(const Graphs *g, const Messages *f, int64_t c, float *m)
 {
-    if (e)
-        for (int64_t j = 0; j < g->edges; j++) m[j] = p[g->source[j]] + e[j];
+    const float *sent = f->sent + at(&f->rows, c);
+    const float *bonds = f->bonds ? f->bonds + c * f->between_bonds : NULL;
+    if (bonds)
+        for (int64_t j = 0; j < g->edges; j++) m[j] = sent[g->source[j]] + bonds[j];
     else
-        for (int64_t j = 0; j < g->edges; j++) m[j] = p[g->source[j]];
+        for (int64_t j = 0; j < g->edges; j++) m[j] = sent[g->source[j]];
 }
 
 /* out_k = sum of m, or of w m */
@@ -90,28 +92,30 @@ static void deviate(const Graphs *g, const float *restrict m, float *restrict ce
     for (int64_t k = 0; k < n; k++) out[k] = sqrtf(out[k] / g->degree[k]);
 }
 
-/* what dx subtracts, with q_i left out as in m: p_i, or z_i - q_i */
+/* what dx subtracts, with received_i left out as in m: sent_i, or centre_i - received_i */
 static const float *centre(const Graphs *g, const Messages *f, int64_t c, float *own)
 {
-    const float *q = f->q + at(&f->rows, c), *z = f->z + c * f->rows.ld;
-    if (!f->z) return f->p + at(&f->rows, c);
-    for (int64_t k = 0; k < g->nodes; k++) own[k] = z[k] - q[k];
+    if (!f->centre) return f->sent + at(&f->rows, c);
+    const float *received = f->received + at(&f->rows, c), *given = f->centre + c * f->rows.ld;
+    for (int64_t k = 0; k < g->nodes; k++) own[k] = given[k] - received[k];
     return own;
 }
 
 /* out [T, A, C/T, N] */
-void reduce_forward(const Graphs *g, const Messages *f, float *out)
+int reduce_forward(const Graphs *g, const Messages *f, float *out)
 {
-    const int64_t N = g->nodes, n = reached(g);
+    const int64_t N = g->nodes, n = reached(g), size = 2 * g->edges + N + g->rows;
+    float *room = scratches(size);
+    if (!room) return NO_MEMORY;
 #pragma omp parallel
     {
-        float *m = malloc(sizeof(float) * (2 * g->edges + N + g->rows + 1));
+        float *m = own_part(room, size);
         float *centred = m + g->edges, *own = centred + g->edges, *others = own + N;
 #pragma omp for schedule(static)
         for (int64_t c = 0; c < f->rows.channels; c++) {
-            const float *q = f->q + at(&f->rows, c);
+            const float *q = f->received + at(&f->rows, c);
             const float *d = g->degree;
-            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * f->lde : NULL, m);
+            gather(g, f, c, m);
             for (int64_t i = 0; i < f->aggregators; i++) {
                 float *y = out + result(f, c, i);
                 switch (f->names[i]) {
@@ -147,8 +151,9 @@ void reduce_forward(const Graphs *g, const Messages *f, float *out)
                 for (int64_t k = n; k < N; k++) y[k] = 0;
             }
         }
-        free(m);
     }
+    free(room);
+    return DONE;
 }
 
 /* equal best messages share the gradient evenly */
@@ -161,26 +166,29 @@ static void share(const Graphs *g, const float *restrict m, const float *restric
     EACH_SLOT(g) EACH_NODE(g->count[s]) gm[j] += m[j] == best[k] ? each[k] : 0.0f;
 }
 
-/* grad [T, A, C/T, N] -> gradients of p, q and, unless NULL, of e [C, E]; that of z is added */
-void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
-                     float *grad_p, float *grad_q, float *grad_e, float *grad_z)
+/* grad [T, A, C/T, N] -> gradients of what is sent, received and, unless NULL, of the bonds [C, E];
+   that of the centre is added */
+int reduce_backward(const Graphs *g, const Messages *f, const float *grad, float *grad_sent,
+                    float *grad_received, float *grad_bonds, float *grad_centre)
 {
-    const int64_t N = g->nodes, E = g->edges, n = reached(g);
+    const int64_t N = g->nodes, E = g->edges, n = reached(g), size = 3 * E + 5 * N + g->rows;
+    float *room = scratches(size);
+    if (!room) return NO_MEMORY;
 #pragma omp parallel
     {
-        float *m = malloc(sizeof(float) * (3 * E + 5 * N + g->rows + 1));
+        float *m = own_part(room, size);
         float *centred = m + E, *spare = centred + E, *best = spare + E, *each = best + N;
-        float *flat = each + N, *own = flat + N, *of_z = own + N, *others = of_z + N;
+        float *flat = each + N, *own = flat + N, *apart = own + N, *others = apart + N;
 #pragma omp for schedule(static)
         for (int64_t c = 0; c < f->rows.channels; c++) {
-            float *gm = grad_e ? grad_e + c * f->lde : spare;
-            float *gp = grad_p + at(&f->rows, c), *gq = grad_q + at(&f->rows, c);
+            float *gm = grad_bonds ? grad_bonds + c * f->between_bonds : spare;
+            float *gp = grad_sent + at(&f->rows, c), *gq = grad_received + at(&f->rows, c);
             const float *d = g->degree;
             const float *from = centre(g, f, c, own);
-            float *gc = f->z ? of_z : gp;
-            gather(g, f->p + at(&f->rows, c), f->e ? f->e + c * f->lde : NULL, m);
+            float *gc = f->centre ? apart : gp;
+            gather(g, f, c, m);
             for (int64_t k = 0; k < N; k++) gq[k] = gp[k] = flat[k] = 0;
-            if (f->z) for (int64_t k = 0; k < N; k++) gc[k] = 0;
+            if (f->centre) for (int64_t k = 0; k < N; k++) gc[k] = 0;
             /* What is the same for all messages of a node comes first and is written, not added. */
             for (int64_t i = 0; i < f->aggregators; i++) {
                 const float *gy = grad + result(f, c, i);
@@ -234,12 +242,13 @@ void reduce_backward(const Graphs *g, const Messages *f, const float *grad,
             }
             /* What node k sent, it finds at the reverses of the edges it receives. */
             EACH_SLOT(g) EACH_NODE(g->count[s]) gp[k] += gm[g->reverse[j]];
-            if (f->z)
+            if (f->centre)
                 for (int64_t k = 0; k < N; k++) {
                     gq[k] -= gc[k];
-                    grad_z[c * f->rows.ld + k] += gc[k];
+                    grad_centre[c * f->rows.ld + k] += gc[k];
                 }
         }
-        free(m);
     }
+    free(room);
+    return DONE;
 }

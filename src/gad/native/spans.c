@@ -3,23 +3,26 @@
 #include "kernels.h"
 
 /* items of `size` bytes from first[g] on, count[g] of them */
-void take_spans(int64_t spans, const int64_t *first, const int64_t *count, int64_t size,
-                const char *from, char *to)
+int take_spans(int64_t spans, const int64_t *first, const int64_t *count, int64_t size,
+               const char *from, char *to)
 {
     for (int64_t g = 0; g < spans; g++) {
         const size_t bytes = (size_t)(count[g] * size);
+        if (!bytes) continue;
         memcpy(to, from + first[g] * size, bytes);
         to += bytes;
     }
+    return DONE;
 }
 
 /* the same of numbers, less[g] smaller; without any, the places of the items themselves */
-void take_numbers(int64_t spans, const int64_t *first, const int64_t *count, const int64_t *from,
-                  const int64_t *less, int64_t *to)
+int take_numbers(int64_t spans, const int64_t *first, const int64_t *count, const int64_t *from,
+                 const int64_t *less, int64_t *to)
 {
     for (int64_t g = 0; g < spans; g++)
         for (int64_t i = first[g]; i < first[g] + count[g]; i++)
             *to++ = from ? from[i] - less[g] : i;
+    return DONE;
 }
 
 /* Nodes by decreasing number of neighbours, equal ones as they stood, and edges slot by slot: the
@@ -27,12 +30,13 @@ void take_numbers(int64_t spans, const int64_t *first, const int64_t *count, con
 
    Given are N nodes with their degrees, and E edges sorted by target. order, rank and new_degree
    [N]; edges, new_source and new_reverse [E]; count [N], as many of them as the largest degree. */
-void arrange(int64_t N, int64_t E, const int64_t *source, const int64_t *degree,
-             const int64_t *reverse, int64_t *order, int64_t *rank, int64_t *new_degree,
-             int64_t *edges, int64_t *new_source, int64_t *new_reverse, int64_t *count,
-             int64_t *slots)
+int arrange(int64_t N, int64_t E, const int64_t *source, const int64_t *degree,
+            const int64_t *reverse, int64_t *order, int64_t *rank, int64_t *new_degree,
+            int64_t *edges, int64_t *new_source, int64_t *new_reverse, int64_t *count,
+            int64_t *slots)
 {
     int64_t *begin = malloc(sizeof(int64_t) * (size_t)(2 * N + E + 2));
+    if (!begin) return NO_MEMORY;
     int64_t *next = begin + N, *place = next + N + 1, most = 0, before = 0;
     for (int64_t i = 0; i < N; i++) {
         begin[i] = before;
@@ -61,4 +65,5 @@ void arrange(int64_t N, int64_t E, const int64_t *source, const int64_t *degree,
     }
     *slots = most;
     free(begin);
+    return DONE;
 }

@@ -1,8 +1,9 @@
 """Layers and models. This package knows no files and no chemistry."""
 
+from torch.nn import Linear
+
 from gad.nn.aggregation import DirectionalAggregation, mean_log_degree
 from gad.nn.block import GADBlock
-from gad.nn.columns import Linear
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion, SpectralDiffusion
 from gad.nn.encoders import CategoricalEncoder, FeatureEncoder
 from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest

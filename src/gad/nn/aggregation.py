@@ -3,26 +3,93 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from gad.nn.block_native import block_natively, suits
-from gad.nn.columns import rearrange
-from gad.nn.neighbourhood import (
-    AGGREGATORS,
-    DIRECTIONAL,
-    prefers_slots,
-    reduce_plain,
-    reduce_slots,
-)
+from gad.nn.backends import compiled
 from gad.operators import GraphOperators
-from gad.operators.layouts import Neighbours
+from gad.operators.graph_operators import safe_sqrt
 
-SCALERS = ("identity", "amplification", "attenuation")
+
+@dataclass(frozen=True)
+class Messages:
+    """What an aggregator reads: a message along every edge j → i.
+
+    ``values`` [E, C] are the messages m_ij; ``centre`` [N, C] is what ``dx`` subtracts, m_ii or
+    h_i; ``operators`` know which edge goes where.
+    """
+
+    values: Tensor
+    centre: Tensor
+    operators: GraphOperators
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Σ_j v_ij [N, C] of values on edges [E, C]; 0 where there are no neighbours."""
+        return self.operators.sum_edges(values)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """The mean over j of v_ij [N, C]; 0 where there are no neighbours."""
+        return self.sum(values) / self.operators.degree.clamp_min(1).to(values.dtype)[:, None]
+
+    def at_edges(self, values: Tensor) -> Tensor:
+        """v_i [N, C] on every edge into i [E, C]."""
+        return values.index_select(0, self.operators.target)
+
+
+def _extreme(which: str, messages: Messages) -> Tensor:
+    """The mean of those messages that are largest (or smallest): they share the gradient evenly."""
+    values, target = messages.values, messages.operators.target
+    with torch.no_grad():
+        unset = torch.zeros_like(messages.centre)
+        every = target[:, None].expand_as(values)
+        best = unset.scatter_reduce(0, every, values, which, include_self=False)
+        is_best = (values == messages.at_edges(best)).to(values.dtype)
+        count = messages.sum(is_best).clamp_min(1)
+    return messages.sum(values * is_best) / count
+
+
+def _std(messages: Messages) -> Tensor:
+    """√ mean_j (m_ij − mean m_i)², with gradient 0 at 0."""
+    # Centred on any one message, then on the mean: equal messages give exactly 0.
+    values, target = messages.values.detach(), messages.operators.target
+    some = torch.zeros_like(messages.centre).index_copy(0, target, values)
+    centred = messages.values - messages.at_edges(some)
+    centred = centred - messages.at_edges(messages.mean(centred))
+    return safe_sqrt(messages.mean(centred.square()))
+
+
+def _dx(messages: Messages) -> Tensor:
+    """|Σ_j F̂_ij (m_ij − centre_i)|: the difference comes first, so a constant gives exactly 0."""
+    return messages.operators.derive_edges(messages.values - messages.at_edges(messages.centre))
+
+
+# A new aggregator is one more line here; where the compiled kernels do not know it, they decline.
+AGGREGATORS: dict[str, Callable[[Messages], Tensor]] = {
+    "mean": lambda messages: messages.mean(messages.values),
+    "max": partial(_extreme, "amax"),
+    "min": partial(_extreme, "amin"),
+    "sum": lambda messages: messages.sum(messages.values),
+    "std": _std,
+    "av": lambda messages: messages.operators.average_edges(messages.values),
+    "dx": _dx,
+}
+
+# Of the number of neighbours d and of δ.
+SCALERS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "identity": lambda d, _delta: torch.ones_like(d),
+    "amplification": lambda d, delta: torch.log(d + 1) / delta,
+    "attenuation": lambda d, delta: delta / torch.log(d.clamp_min(1) + 1),
+}
+
+
+def scales(names: Iterable[str], degree: Tensor, delta: Tensor) -> Tensor:
+    """The scalers of each degree [N]: [S, N]."""
+    d = degree.to(delta.dtype)
+    return torch.stack([SCALERS[name](d, delta) for name in names])
 
 
 def mean_log_degree(operators: GraphOperators) -> float:
@@ -42,6 +109,7 @@ class DirectionalAggregation(nn.Module):
     ``dx`` is |Σ_j F̂_ij (m_ij − m_ii)| with m_ii = U [h_i, h_i, 0], so a constant signal without
     edge features gives 0. With ``dx_centre="node"`` it is |Σ_j F̂_ij (m_ij − h_i)|, as DGN's authors
     have it. With ``messages="plain"`` m_ij is h_j, plus a linear map of e_ij where there are bonds.
+    Every aggregate is 0 where there are no neighbours; equal largest messages share the gradient.
 
     Args:
         channels: C, a multiple of ``towers``.
@@ -64,7 +132,7 @@ class DirectionalAggregation(nn.Module):
         channels: int,
         *,
         aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
-        scalers: Sequence[str] = SCALERS,
+        scalers: Sequence[str] = tuple(SCALERS),
         towers: int = 1,
         edge_channels: int = 0,
         delta: float = 1.0,
@@ -97,7 +165,6 @@ class DirectionalAggregation(nn.Module):
         )
         self.mix_bias = nn.Parameter(torch.empty(channels))
         self.register_buffer("delta", torch.tensor(float(delta)))
-        self._kept_scales: dict[tuple[Any, ...], Tensor] = {}
         bound = 1 / math.sqrt(2 * width + edge_channels)
         for weight in (self.target_weight, self.source_weight, self.edge_weight, self.bias):
             if weight is not None:
@@ -124,87 +191,45 @@ class DirectionalAggregation(nn.Module):
         self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None
     ) -> Tensor:
         """Aggregate h [N, C] over neighbourhoods: [N, C]."""
-        self.check_inputs(h, operators, edge_attr)
-        layout = operators.neighbours
-        slots = prefers_slots(operators)
-        if slots and suits(operators, h, edge_attr, self.mix_weight):
-            return block_natively(h, operators, edge_attr, self)
-        order, rank = (layout.order, layout.rank) if slots else (None, None)
-        e = None
+        fast = compiled.try_filters(self, h, operators, edge_attr)
+        if fast is not None:
+            return fast
+        self._check_inputs(h, operators, edge_attr)
+        # One product for all that is linear in h alone.
+        weight = torch.cat([self.source_weight, self.target_weight, self.own_weight], dim=1)
+        sent, received, own = _per_tower(weight, self._towers(h)).chunk(3, dim=2)
+        sent, received = _join(sent), _join(received) + self.bias
+        # The messages U [h_i, h_j, e_ij] on every edge.
+        values = sent.index_select(0, operators.source)
+        values = values + received.index_select(0, operators.target)
         if edge_attr is not None and self.edge_weight is not None:
-            where = layout.given if slots else operators.edge_position
-            arranged = edge_attr if where is None else edge_attr.index_select(0, where)
-            e = torch.mm(self.edge_weight, arranged.t())
-        columns = rearrange(h.t(), order, rank).contiguous()
-        tower_columns = columns.view(self.towers, -1, columns.shape[1])
-        p = torch.bmm(self.source_weight, tower_columns).view_as(columns)
-        bias = self.bias.view(self.towers, -1, 1)
-        q = torch.baddbmm(bias, self.target_weight, tower_columns).view_as(columns)
-        z = columns if self.dx_centre == "node" else None
-        reduce = reduce_slots if slots else reduce_plain
-        aggregates = reduce(p, q, e, z, operators, self.aggregators, self.towers)
-        aggregates = aggregates.flatten(1, 2)
-        own = torch.baddbmm(self.mix_bias.view(self.towers, -1, 1), self.own_weight, tower_columns)
-        if slots:
-            y = own + self._mix_by_degree(aggregates, layout)
-        else:
-            y = own + self._mix(aggregates, operators.degree)
-        return rearrange(y.view_as(columns), rank, order).t()
+            edges = edge_attr.index_select(0, operators.edge_position)
+            values = values + edges @ self.edge_weight.t()
+        centre = h if self.dx_centre == "node" else sent + received
+        messages = Messages(values, centre, operators)
+        aggregates = torch.stack(
+            [self._towers(AGGREGATORS[name](messages)) for name in self.aggregators], dim=2
+        )
+        # Scaling commutes with the linear map: all scalers' weights are applied to the unscaled
+        # aggregates, and the results, not the inputs, are scaled.
+        mixed = _per_tower(self.mix_weight, aggregates.flatten(2)).chunk(len(self.scalers), dim=2)
+        for scale, part in zip(
+            scales(self.scalers, operators.degree, self.delta), mixed, strict=True
+        ):
+            own = own + scale.to(own.dtype)[:, None] * part
+        return _join(own) + self.mix_bias
 
-    def _mix(self, aggregates: Tensor, degree: Tensor) -> Tensor:
-        """Σ_s s(d) W_s a in every tower: [T, C/T, N].
+    def _towers(self, x: Tensor) -> Tensor:
+        """[N, C] as [N, T, C/T]."""
+        return x.view(x.shape[0], self.towers, -1)
 
-        Scaling commutes with the linear map, so the unscaled aggregates are multiplied once by all
-        scalers' weights and the results, not the inputs, are scaled.
-        """
-        mixed = torch.bmm(self.mix_weight, aggregates)
-        if self.scalers == ("identity",):
-            return mixed
-        mixed = mixed.view(self.towers, len(self.scalers), -1, mixed.shape[-1])
-        scaled: Tensor = (mixed * self._scales(degree).to(mixed.dtype)[:, None]).sum(1)
-        return scaled
-
-    def _mix_by_degree(self, aggregates: Tensor, layout: Neighbours) -> Tensor:
-        """The same where nodes stand by degree: one product with Σ_s s(d) W_s for each degree d."""
-        ends = (0, *reversed(layout.counts), aggregates.shape[2])
-        weights = self._mixes(len(layout.counts))
-        result: Tensor = _ProductByGroup.apply(weights, aggregates, ends)  # type: ignore[no-untyped-call]
-        return result
-
-    def _mixes(self, highest: int) -> Tensor:
-        """Σ_s s(d) W_s for the degrees from the highest down to 0 [D + 1, T, C/T, A·C/T]."""
-        weight = self.mix_weight.unflatten(1, (len(self.scalers), -1))
-        return torch.einsum("sd,tsok->dtok", self.scales_down_from(highest), weight)
-
-    def scales_down_from(self, highest: int) -> Tensor:
-        """The scalers of the degrees from the highest down to 0 [S, D + 1], kept while δ stays."""
-        key = (highest, self.mix_weight.dtype, self.delta.device, self.delta._version)
-        if key not in self._kept_scales:
-            degrees = torch.arange(highest, -1, -1, device=self.delta.device)
-            with torch.inference_mode(False):
-                scales = self._scales(degrees).to(self.mix_weight.dtype)
-            self._kept_scales = {**self._kept_scales, key: scales}
-        return self._kept_scales[key]
-
-    def _scales(self, degree: Tensor) -> Tensor:
-        """The scalers of each degree [S, …]."""
-        d = degree.to(self.delta.dtype)
-        values = {
-            "identity": torch.ones_like(d),
-            "amplification": torch.log(d + 1) / self.delta,
-            "attenuation": self.delta / torch.log(d.clamp_min(1) + 1),
-        }
-        return torch.stack([values[name] for name in self.scalers])
-
-    def check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
-        """Refuse shapes that do not fit, and operators that lack what is needed."""
+    def _check_inputs(self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None) -> None:
+        """Refuse shapes that do not fit."""
         if h.dim() != 2 or h.shape != (operators.num_nodes, self.channels):
             raise ValueError(
                 f"expected features [{operators.num_nodes}, {self.channels}] "
                 f"(nodes, channels), not {list(h.shape)}"
             )
-        if DIRECTIONAL & set(self.aggregators):
-            operators.need_field()
         if (edge_attr is None) != (self.edge_channels == 0):
             wants = (
                 f"{self.edge_channels} edge channels" if self.edge_channels else "no edge features"
@@ -228,34 +253,22 @@ class DirectionalAggregation(nn.Module):
         )
 
 
-class _ProductByGroup(torch.autograd.Function):
-    """y = W_g x on the columns from end g to end g + 1: W [G, T, O, K], x [T, K, N]."""
-
-    @staticmethod
-    def forward(ctx: Any, weights: Tensor, x: Tensor, ends: tuple[int, ...]) -> Tensor:
-        ctx.save_for_backward(weights, x)
-        ctx.ends = ends
-        y = x.new_empty(x.shape[0], weights.shape[2], x.shape[2])
-        for weight, (a, b) in zip(weights, pairwise(ends), strict=True):
-            torch.bmm(weight, x[..., a:b], out=y[..., a:b])
-        return y
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
-        weights, x = ctx.saved_tensors
-        grad_x, grad_weights = torch.empty_like(x), torch.empty_like(weights)
-        for weight, into, (a, b) in zip(weights, grad_weights, pairwise(ctx.ends), strict=True):
-            torch.bmm(weight.transpose(1, 2), grad[..., a:b], out=grad_x[..., a:b])
-            torch.bmm(grad[..., a:b], x[..., a:b].transpose(1, 2), out=into)
-        return grad_weights, grad_x, None
+def _per_tower(weight: Tensor, x: Tensor) -> Tensor:
+    """W x in every tower: W [T, out, in], x [N, T, in] → [T, N, out]."""
+    return torch.bmm(x.transpose(0, 1), weight.transpose(1, 2))
 
 
-def _check_names(kind: str, names: Sequence[str], known: Sequence[str]) -> None:
+def _join(x: Tensor) -> Tensor:
+    """The towers [T, N, C/T] side by side: [N, C]."""
+    return x.transpose(0, 1).flatten(1)
+
+
+def _check_names(kind: str, names: Sequence[str], known: Iterable[str]) -> None:
+    choice = ", ".join(known)
     if isinstance(names, str) or not names:
-        raise ValueError(f"give at least one {kind} as a list of names out of {', '.join(known)}")
+        raise ValueError(f"give at least one {kind} as a list of names out of {choice}")
     for name in names:
         if name not in known:
-            raise ValueError(f"unknown {kind} {name!r}: choose from {', '.join(known)}")
+            raise ValueError(f"unknown {kind} {name!r}: choose from {choice}")
     if len(set(names)) < len(names):
         raise ValueError(f"an {kind} is named twice in {list(names)}")

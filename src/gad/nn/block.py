@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gad.nn.aggregation import SCALERS, DirectionalAggregation
-from gad.nn.block_native import block_natively, suits
-from gad.nn.columns import Linear
+from gad.nn.backends import compiled
 from gad.nn.diffusion import Diffusion
-from gad.nn.neighbourhood import prefers_slots
 from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
-
-_SLOPE = 0.01
 
 
 class GADBlock(nn.Module):
@@ -24,6 +21,8 @@ class GADBlock(nn.Module):
     The filters work in towers (:class:`DirectionalAggregation`), then graph-size norm (÷ √n), batch
     norm, and a linear map with LeakyReLU across towers. Without diffusion the block is
     x + filters(x), which is DGN; without the directional aggregators as well it is PNA.
+
+    Every part is a module of its own that may be replaced, wrapped or hooked.
 
     Args:
         channels: C.
@@ -44,13 +43,15 @@ class GADBlock(nn.Module):
         torch.Size([3, 8])
     """
 
+    slope = 0.01  # of LeakyReLU below 0
+
     def __init__(
         self,
         channels: int,
         *,
         diffusion: Diffusion | None = None,
         aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
-        scalers: Sequence[str] = SCALERS,
+        scalers: Sequence[str] = tuple(SCALERS),
         towers: int = 1,
         edge_channels: int = 0,
         delta: float = 1.0,
@@ -79,7 +80,7 @@ class GADBlock(nn.Module):
         )
         self.graph_norm, self.residual = graph_norm, residual
         self.norm = BatchNorm(channels) if batch_norm else None
-        self.across_towers = Linear(channels, channels)
+        self.across_towers = nn.Linear(channels, channels)
         self.combine = None if diffusion is None else nn.Linear(2 * channels, channels)
         self.dropout = dropout
 
@@ -87,28 +88,16 @@ class GADBlock(nn.Module):
         self, x: Tensor, operators: GraphOperators, edge_attr: Tensor | None = None
     ) -> Tensor:
         """One block: x [N, C] → [N, C]."""
-        filters, diffusion, norm = self.aggregation, self.diffusion, self.norm
-        dropped = self.training and self.dropout > 0
-        tensors = (x, edge_attr, filters.mix_weight)
-        if prefers_slots(operators) and suits(operators, *tensors, diffusion=diffusion, norm=norm):
-            filters.check_inputs(x, operators, edge_attr)
-            y = block_natively(
-                x, operators, edge_attr, filters, diffusion=diffusion, norm=norm,
-                graph_norm=self.graph_norm, across=self.across_towers, combine=self.combine,
-                residual=self.residual and not dropped, slope=_SLOPE,
-            )  # fmt: skip
-            if not dropped:
-                return y
-        else:
-            h = x if diffusion is None else F.leaky_relu(diffusion(x, operators), _SLOPE)
+        y = compiled.try_block(self, x, operators, edge_attr)
+        if y is None:
+            h = x
+            if self.diffusion is not None:
+                h = F.leaky_relu(self.diffusion(x, operators), self.slope)
             f = self.normed_filters(h, operators, edge_attr)
-            y = F.leaky_relu(self.across_towers(f), _SLOPE)
+            y = F.leaky_relu(self.across_towers(f), self.slope)
             if self.combine is not None:
-                of_h, of_y = self.combine.weight.chunk(2, dim=1)
-                y = F.linear(h, of_h, self.combine.bias) + F.linear(y, of_y)
-        if dropped:
-            # Drawn in the order of memory, so that is the same on every path.
-            y = F.dropout(y.contiguous(), self.dropout)
+                y = self.combine(torch.cat([h, y], dim=1))
+        y = F.dropout(y, self.dropout, self.training)
         return x + y if self.residual else y
 
     def normed_filters(
@@ -116,9 +105,6 @@ class GADBlock(nn.Module):
     ) -> Tensor:
         """The anisotropic part: aggregation, then the norms."""
         f: Tensor = self.aggregation(h, operators, edge_attr)
-        factor = operators.inverse_root_size.to(f.dtype) if self.graph_norm else None
-        if self.norm is not None:
-            f = self.norm(f, factor)
-        elif factor is not None:
-            f = f * factor[:, None]
-        return f
+        if self.graph_norm:
+            f = f * operators.inverse_root_size.to(f.dtype)[:, None]
+        return f if self.norm is None else self.norm(f)

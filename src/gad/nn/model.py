@@ -73,7 +73,7 @@ class GAD(nn.Module):
         head: nn.Module | None = None,
         diffusion: Callable[[int], Diffusion] | None = ImplicitDiffusion,
         aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
-        scalers: Sequence[str] = SCALERS,
+        scalers: Sequence[str] = tuple(SCALERS),
         towers: int = 1,
         edge_channels: int = 0,
         delta: float = 1.0,

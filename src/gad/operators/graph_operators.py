@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
-from typing import Any, TypeVar, cast
+from functools import cache, partial
+from typing import Annotated, Any, TypeVar, cast, get_type_hints
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from torch import Tensor
 from gad import native
 from gad.operators.eigenbasis import ragged_arange, starts
 from gad.operators.layouts import Basis, FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
-from gad.operators.packing import concatenate, pick
+from gad.operators.packing import Flat, concatenate, pick, present, well_formed
 from gad.operators.sparse import csr_matrix
 
 _T = TypeVar("_T")
@@ -54,27 +54,34 @@ class GraphOperators:
         GraphOperators(1 graph, 3 nodes, 6 edges, 1 component, full basis, directions)
     """
 
-    batch: Tensor
+    batch: Annotated[Tensor, Flat("node", shift="graph")]
     num_graphs: int
-    mass: Tensor
-    source: Tensor
-    target: Tensor
-    weight: Tensor
-    reverse: Tensor
-    edge_position: Tensor
+    mass: Annotated[Tensor, Flat("node")]
+    source: Annotated[Tensor, Flat("edge", shift="node")]
+    target: Annotated[Tensor, Flat("edge", shift="node")]
+    weight: Annotated[Tensor, Flat("edge")]
+    reverse: Annotated[Tensor, Flat("edge", shift="edge")]
+    edge_position: Annotated[Tensor, Flat("edge", shift="given_edge")]
     num_given_edges: int
-    members: Tensor
-    component_sizes: Tensor
-    eigenvalues: Tensor | None = None
-    eigenvectors: Tensor | None = None
-    basis_counts: Tensor | None = None
-    field: Tensor | None = None
-    field_norm: Tensor | None = None
-    field_directions: Tensor | None = None
-    field_others: Tensor | None = None
-    residual: Tensor | None = None
+    members: Annotated[Tensor, Flat("member", shift="node")]
+    component_sizes: Annotated[Tensor, Flat("unit")]
+    eigenvalues: Annotated[Tensor | None, Flat("value")] = None
+    eigenvectors: Annotated[Tensor | None, Flat("vector")] = None
+    basis_counts: Annotated[Tensor | None, Flat("unit")] = None
+    field: Annotated[Tensor | None, Flat("edge")] = None
+    field_norm: Annotated[Tensor | None, Flat("edge")] = None
+    field_directions: Annotated[Tensor | None, Flat("edge")] = None
+    field_others: Annotated[Tensor | None, Flat("other")] = None
+    residual: Annotated[Tensor | None, Flat("graph")] = None
     # Not an argument: a copy with other tensors works its layouts out anew.
     _cache: dict[str, object] = dataclasses.field(default_factory=dict, init=False, repr=False)
+
+    @staticmethod
+    @cache
+    def arrays() -> dict[str, Flat]:
+        """What each array holds, by its name; the two numbers are not among them."""
+        hints = get_type_hints(GraphOperators, include_extras=True).items()
+        return {name: hint.__metadata__[0] for name, hint in hints if hasattr(hint, "__metadata__")}
 
     # ------------------------------------------------------------------ sizes
 
@@ -150,6 +157,11 @@ class GraphOperators:
             lambda: self.graph_sizes.to(self.dtype).rsqrt().index_select(0, self.batch),
         )
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether every array has its length, points to what is there, and has no gradient."""
+        return self.once("well_formed", lambda: well_formed(self))
+
     def spectrum(self, graph: int = 0) -> Tensor:
         """The eigenvalues of one graph, ascending [K]."""
         values, _, counts = self.need_basis()
@@ -175,24 +187,22 @@ class GraphOperators:
         ``neighbours.edges[e]``, and features of edges are taken in that order.
         """
         layout = self.neighbours
-        edges = layout.edges
+        edges, order, rank = layout.edges, layout.order, layout.rank
         numbers = torch.arange(self.num_edges, device=self.device)
         changed: dict[str, Any] = {"source": layout.source, "reverse": layout.reverse}
-        for name in ("weight", "field", "field_norm", "field_directions"):
-            values = getattr(self, name)
-            changed[name] = None if values is None else values[edges]
-        if layout.order is None or layout.rank is None:
-            changed["target"] = self.target[edges]
-        else:
-            changed["target"] = layout.rank[self.target[edges]]
-            changed["members"] = layout.rank[self.members]
-            changed |= {name: getattr(self, name)[layout.order] for name in ("batch", "mass")}
+        changed |= {"edge_position": numbers, "num_given_edges": self.num_edges}
+        orders = {"edge": edges, "node": order}
+        for name, (values, how) in present(self).items():
+            if name not in changed:
+                by = orders.get(how.level)
+                moved = values if by is None else values[by]
+                changed[name] = moved if how.shift != "node" or rank is None else rank[moved]
         if self.field_others is not None and self.field_others.numel():
             assert self.field_directions is not None
             extra = (self.field_directions - 1).clamp_min(0)
             first = starts(extra)[edges].repeat_interleave(extra[edges])
             changed["field_others"] = self.field_others[first + ragged_arange(extra[edges])]
-        result = replace(self, **changed, edge_position=numbers, num_given_edges=self.num_edges)
+        result = replace(self, **changed)
         result._cache["neighbours"] = replace(
             layout, order=None, rank=None, edges=numbers, given=None, arranged=True
         )
@@ -246,7 +256,8 @@ class GraphOperators:
     def basis_for(self, x: Tensor) -> Basis:
         """The layout of the eigenbasis that is fastest for x."""
         flat = self.flat_basis
-        return flat if native.usable(x, flat.vectors, flat.mass) else self.padded_basis
+        fits = native.accepts(x, flat.values, flat.vectors, flat.mass) and self.well_formed
+        return flat if fits else self.padded_basis
 
     @property
     def random_walk(self) -> Tensor:
@@ -309,8 +320,7 @@ class GraphOperators:
 
     def directional_average(self, x: Tensor) -> Tensor:
         """B_av x: (B_av x)_i = Σ_j |F̂_ij| x_j, shape of ``x`` [N, …]."""
-        _, norm = self.need_field()
-        return _edge_sum(norm, x.index_select(0, self.source), self.target, x.shape)
+        return self.average_edges(x.index_select(0, self.source))
 
     def directional_derivative(self, x: Tensor, signed: bool = False) -> Tensor:
         """|B_dx x|: (B_dx x)_i = Σ_j F̂_ij (x_j − x_i), shape of ``x`` [N, …].
@@ -320,24 +330,37 @@ class GraphOperators:
         changes; its gradient at 0 is 0. ``signed=True`` gives B_dx x itself, where the direction is
         unique (up to φ₁'s one sign per component).
         """
-        first, _ = self.need_field()
         difference = x.index_select(0, self.source) - x.index_select(0, self.target)
-        derivative = _edge_sum(first, difference, self.target, x.shape)
+        if not signed:
+            return self.derive_edges(difference)
+        first, _ = self.need_field()
+        node = self.other_directions[0]
+        if node.numel():
+            raise ValueError(
+                f"no signed derivative: the direction is not unique at node {int(node[0])} "
+                "(φ₁ is degenerate in its component, or several potentials were given); use "
+                "signed=False, or give one potential of your own"
+            )
+        return self.sum_edges(difference, first)
+
+    def sum_edges(self, values: Tensor, weight: Tensor | None = None) -> Tensor:
+        """Σ_j v_ij, or Σ_j w_ij v_ij, of values [E, …] on edges: [N, …]."""
+        return _sum_into(self.num_nodes, self.target, values, weight)
+
+    def average_edges(self, values: Tensor) -> Tensor:
+        """Σ_j ‖F̂_ij‖ v_ij of values [E, …] on edges: [N, …]."""
+        _, norm = self.need_field()
+        return self.sum_edges(values, norm)
+
+    def derive_edges(self, differences: Tensor) -> Tensor:
+        """‖Σ_j F̂_ij v_ij‖ over the directions, of differences [E, …] on edges: [N, …]."""
+        first, _ = self.need_field()
+        derivative = self.sum_edges(differences, first)
         node, row, edge, value = self.other_directions
-        if signed:
-            if node.numel():
-                raise ValueError(
-                    f"no signed derivative: the direction is not unique at node {int(node[0])} "
-                    "(φ₁ is degenerate in its component, or several potentials were given); use "
-                    "signed=False, or give one potential of your own"
-                )
-            return derivative
         if not node.numel():
             return derivative.abs()
-        shape = (node.numel(), *x.shape[1:])
-        others = _edge_sum(value, difference.index_select(0, edge), row, shape)
-        square = derivative.square().index_add(0, node, others.square())
-        return safe_sqrt(square)
+        others = _sum_into(node.numel(), row, differences.index_select(0, edge), value)
+        return safe_sqrt(derivative.square().index_add(0, node, others.square()))
 
     # ------------------------------------------------------------- moving and batching
 
@@ -420,31 +443,17 @@ class GraphOperators:
         return cast("_T", self._cache[name])
 
 
-class _SafeSqrt(torch.autograd.Function):
-    """√s with gradient 0 at 0, where the length of a vanishing vector has none."""
-
-    @staticmethod
-    def forward(ctx: Any, square: Tensor) -> Tensor:
-        root = square.sqrt()
-        ctx.save_for_backward(root)
-        return root
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (root,) = ctx.saved_tensors
-        return torch.where(root > 0, grad / (2 * root), torch.zeros_like(root))
-
-
 def safe_sqrt(square: Tensor) -> Tensor:
-    """√s for s ≥ 0, with gradient 0 at 0."""
-    result: Tensor = _SafeSqrt.apply(square)  # type: ignore[no-untyped-call]
-    return result
+    """√s for s ≥ 0, with gradient 0 at 0, where the length of a vanishing vector has none."""
+    zero = square == 0
+    return torch.where(zero, 0, torch.where(zero, 1, square).sqrt())
 
 
-def _edge_sum(weight: Tensor, value: Tensor, target: Tensor, shape: Sequence[int]) -> Tensor:
-    """Σ over edges into each target of weight × value."""
-    weighted = weight.to(value.dtype).view(-1, *(1,) * (value.dim() - 1)) * value
-    return value.new_zeros(shape).index_add(0, target, weighted)
+def _sum_into(count: int, index: Tensor, values: Tensor, weight: Tensor | None) -> Tensor:
+    """Σ of values [E, …], times their weight [E] if there is one, by index [E]: [count, …]."""
+    if weight is not None:
+        values = weight.to(values.dtype).view(-1, *(1,) * (values.dim() - 1)) * values
+    return values.new_zeros(count, *values.shape[1:]).index_add(0, index, values)
 
 
 def _convert(

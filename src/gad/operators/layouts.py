@@ -11,13 +11,14 @@ from __future__ import annotations
 import ctypes
 import math
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from gad import native
+from gad.native import bindings
+from gad.operators.derivatives import without_kernels
 from gad.operators.eigenbasis import starts
 
 # Bucket bounds grow by this factor, so padding wastes little and buckets are few.
@@ -34,11 +35,8 @@ class Basis(Protocol):
         """λ in the order of the responses [ΣK]."""
         ...
 
-    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
-        """Φ (R ⊙ ΦᵀM x) and the coefficients ΦᵀM x [ΣK, C], or the adjoint: MΦ (R ⊙ Φᵀ x), Φᵀ x.
-
-        x [N, C], R [ΣK, C].
-        """
+    def apply(self, x: Tensor, response: Tensor) -> Tensor:
+        """Φ (R ⊙ ΦᵀM x) for x [N, C] and R [ΣK, C], with gradients to both."""
         ...
 
 
@@ -67,40 +65,19 @@ class PaddedBasis:
     nodes: Tensor
     position: Tensor
 
-    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
-        """As :meth:`Basis.filter`: one batched product for each bucket and side."""
-        gathered = x.index_select(0, self.nodes)
-        joined, coefficients = torch.empty_like(gathered), torch.empty_like(response)
-        node = pair = 0
-        for bucket in self.buckets:
-            left, right = bucket.analysis.to(x.dtype), bucket.synthesis.to(x.dtype)
-            left, right = (right, left) if adjoint else (left, right)
-            units, count, size = left.shape
-            nodes, pairs = slice(node, node + units * size), slice(pair, pair + units * count)
-            node, pair = nodes.stop, pairs.stop
-            coefficient = coefficients[pairs].view(units, count, -1)
-            torch.bmm(left, gathered[nodes].view(units, size, -1), out=coefficient)
-            filtered = response[pairs].view_as(coefficient) * coefficient
-            torch.bmm(right.transpose(1, 2), filtered, out=joined[nodes].view(units, size, -1))
-        return joined.index_select(0, self.position), coefficients
-
-
-class _FlatBasis(ctypes.Structure):
-    """``Basis`` in kernels.h."""
-
-    _fields_ = (
-        ("units", ctypes.c_int64), ("size", ctypes.c_void_p), ("count", ctypes.c_void_p),
-        ("members", ctypes.c_void_p), ("mass", ctypes.c_void_p), ("vectors", ctypes.c_void_p),
-        ("values", ctypes.c_void_p),
-    )  # fmt: skip
-
-
-class Response(ctypes.Structure):
-    """``Response`` in kernels.h: given as it is, or by times and the power of the scheme."""
-
-    _fields_ = (
-        ("given", ctypes.c_void_p), ("times", ctypes.c_void_p), ("power", ctypes.c_int64),
-    )  # fmt: skip
+    def apply(self, x: Tensor, response: Tensor) -> Tensor:
+        """As :meth:`Basis.apply`: one batched product for each bucket and side."""
+        sizes = [bucket.analysis.shape for bucket in self.buckets]
+        signals = x.index_select(0, self.nodes).split([units * n for units, _, n in sizes])
+        responses = response.split([units * count for units, count, _ in sizes])
+        results = []
+        for bucket, signal, r in zip(self.buckets, signals, responses, strict=True):
+            units, count, n = bucket.analysis.shape
+            coefficient = torch.bmm(bucket.analysis.to(x.dtype), signal.view(units, n, -1))
+            filtered = r.view(units, count, -1) * coefficient
+            result = torch.bmm(bucket.synthesis.to(x.dtype).transpose(1, 2), filtered)
+            results.append(result.flatten(0, 1))
+        return torch.cat(results).index_select(0, self.position)
 
 
 @dataclass(frozen=True)
@@ -119,18 +96,24 @@ class FlatBasis:
         """λ [ΣK]."""
         return self.values
 
-    def filter(self, x: Tensor, response: Tensor, *, adjoint: bool) -> tuple[Tensor, Tensor]:
-        """As :meth:`Basis.filter`, by the compiled kernel: nothing is padded."""
-        x, response = x.contiguous(), response.contiguous()
-        y, coefficients = torch.empty_like(x), torch.empty_like(response)
-        basis, given = self.struct(), Response(given=response.data_ptr())
-        native.call("diffuse", basis, given, x.shape[1], x, coefficients, y, int(adjoint))
-        return y, coefficients
+    def apply(self, x: Tensor, response: Tensor) -> Tensor:
+        """As :meth:`Basis.apply`, by the compiled kernel: nothing is padded."""
+        result: Tensor = _Filter.apply(x, response, self)  # type: ignore[no-untyped-call]
+        return result
 
-    def struct(self) -> ctypes.Structure:
-        """As the compiled kernels read it; it lives no longer than these tensors."""
-        tensors = (self.sizes, self.counts, self.members, self.mass, self.vectors, self.values)
-        return _FlatBasis(self.sizes.numel(), *(t.data_ptr() for t in tensors))
+    def struct(self) -> bindings.Basis:
+        """As the compiled kernels read it."""
+        return bindings.struct(
+            bindings.Basis,
+            units=self.sizes.numel(),
+            size=self.sizes.contiguous(),
+            count=self.counts.contiguous(),
+            members=self.members.contiguous(),
+            **{
+                name: getattr(self, name).to(torch.float32).contiguous()
+                for name in ("mass", "vectors", "values")
+            },
+        )
 
     def pad(self) -> PaddedBasis:
         """Lay the eigenbases out in buckets of similar size."""
@@ -173,6 +156,40 @@ class FlatBasis:
         return Bucket(eigenvalues, analysis, synthesis), nodes, real
 
 
+class _Filter(torch.autograd.Function):
+    """Y = Φ (R ⊙ ΦᵀM X) for X [N, C] and the responses R [ΣK, C].
+
+    The operator is self-adjoint under the mass: the gradient to X is the same product with ΦᵀM and
+    Φᵀ exchanged, and that to R is the product of the two sides' coefficients.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, response: Tensor, basis: FlatBasis) -> Tensor:
+        response = response.contiguous()
+        y, coefficients = _filter(basis, x, response, adjoint=False)
+        ctx.basis = basis
+        ctx.save_for_backward(response, coefficients)
+        return y
+
+    @staticmethod
+    @without_kernels
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        response, coefficients = ctx.saved_tensors
+        grad_x, along = _filter(ctx.basis, grad, response, adjoint=True)
+        return grad_x, along.mul_(coefficients), None
+
+
+def _filter(
+    basis: FlatBasis, x: Tensor, response: Tensor, *, adjoint: bool
+) -> tuple[Tensor, Tensor]:
+    """Φ (R ⊙ ΦᵀM x) and the coefficients ΦᵀM x [ΣK, C], or the adjoint: MΦ (R ⊙ Φᵀ x), Φᵀ x."""
+    x = x.contiguous()
+    y, coefficients = torch.empty_like(x), torch.empty_like(response)
+    given = bindings.struct(bindings.Response, given=response)
+    native.call("diffuse", basis.struct(), given, x.shape[1], x, coefficients, y, int(adjoint))
+    return y, coefficients
+
+
 @dataclass(frozen=True)
 class Neighbours:
     """Neighbours in jagged diagonals.
@@ -195,13 +212,6 @@ class Neighbours:
     edges: Tensor
     given: Tensor | None
     arranged: bool = False
-
-    def slots(self) -> list[tuple[int, int, int]]:
-        """(number of nodes, first edge, edge after the last) of every slot."""
-        ends = [0]
-        for count in self.counts:
-            ends.append(ends[-1] + count)
-        return [(n, a, b) for n, (a, b) in zip(self.counts, pairwise(ends), strict=True)]
 
 
 @dataclass(frozen=True)
@@ -231,7 +241,7 @@ class JaggedField:
 
 def jagged(source: Tensor, degree: Tensor, reverse: Tensor, position: Tensor) -> Neighbours:
     """Lay edges sorted by (target, source), at ``position`` in a given list, out in diagonals."""
-    arrange = _arrange_natively if native.usable() and source.is_cpu else _arrange
+    arrange = _arrange_natively if native.accepts() and source.is_cpu else _arrange
     order, rank, edges, counts, ranked_source, ranked_reverse, ranked_degree = arrange(
         source, degree, reverse
     )

@@ -1,9 +1,15 @@
-"""Several batches as one, and some graphs out of many: flat arrays cut and joined."""
+"""Several batches as one, and some graphs out of many: flat arrays cut and joined.
+
+Every array of the operators belongs to a level (one entry for each node, edge, component, …), and
+some hold numbers that shift when graphs are put one after the other. Both are written down once,
+where the fields of :class:`gad.operators.GraphOperators` are declared, by a :class:`Flat` each.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -16,33 +22,84 @@ if TYPE_CHECKING:
     from gad.operators.graph_operators import GraphOperators
 
 
+@dataclass(frozen=True)
+class Flat:
+    """What an array of the operators holds.
+
+    Attributes:
+        level: it has one entry for each "node", "member" (nodes listed component by component),
+            "edge", "unit" (component), "value" or "vector" (of the eigenbasis), "other" (direction
+            after the first) or "graph".
+        shift: it holds numbers of a "node", "edge", "given_edge" or "graph"; None if it does not.
+    """
+
+    level: str
+    shift: str | None = None
+
+
+def present(operators: GraphOperators) -> dict[str, tuple[Tensor, Flat]]:
+    """The arrays that are there."""
+    every = operators.arrays().items()
+    return {
+        name: (values, how)
+        for name, how in every
+        if (values := getattr(operators, name)) is not None
+    }
+
+
+def shifts(operators: GraphOperators) -> dict[str | None, int]:
+    """How many nodes, edges and graphs there are: by so much those behind them shift."""
+    return {
+        "node": operators.num_nodes,
+        "edge": operators.num_edges,
+        "given_edge": operators.num_given_edges,
+        "graph": operators.num_graphs,
+        None: 0,
+    }
+
+
+def well_formed(operators: GraphOperators) -> bool:
+    """Whether every array is as long as its level asks and points to what is there.
+
+    That is so for all that :func:`gad.build_operators` makes; kernels that read memory must not
+    rely on it. Arrays that have gradients are not for them either.
+    """
+    counts, sizes = operators.basis_counts, operators.component_sizes
+    limit = shifts(operators)
+    lengths = {"node": operators.num_nodes, "edge": operators.num_edges, "unit": sizes.numel()}
+    lengths |= {"member": int(sizes.sum()), "graph": operators.num_graphs}
+    if counts is not None and counts.shape == sizes.shape:
+        lengths |= {"value": int(counts.sum()), "vector": int((counts * sizes).sum())}
+    if operators.field_directions is not None:
+        lengths["other"] = int((operators.field_directions - 1).clamp_min(0).sum())
+    for values, how in present(operators).values():
+        if values.shape != (lengths.get(how.level),) or values.requires_grad:
+            return False
+        if how.shift and values.numel():
+            low, high = values.aminmax()
+            if values.dtype != torch.int64 or low < 0 or high >= limit[how.shift]:
+                return False
+    return lengths["member"] == operators.num_nodes
+
+
 def concatenate(parts: Sequence[GraphOperators]) -> GraphOperators:
     """Several batches as one, in order."""
     if not parts:
         raise ValueError("an empty batch: there are no graphs to concatenate")
-    shifts = {
-        "batch": [p.num_graphs for p in parts],
-        "source": [p.num_nodes for p in parts],
-        "target": [p.num_nodes for p in parts],
-        "members": [p.num_nodes for p in parts],
-        "reverse": [p.num_edges for p in parts],
-        "edge_position": [p.num_given_edges for p in parts],
-    }
+    sizes = [shifts(part) for part in parts]
     values: dict[str, Any] = {}
-    for f in fields(parts[0]):
-        column = [getattr(p, f.name) for p in parts]
-        tensors = [c for c in column if isinstance(c, Tensor)]
+    for name, how in parts[0].arrays().items():
+        column = [getattr(part, name) for part in parts]
+        tensors = [c for c in column if c is not None]
         if len(tensors) < len(parts):
             if tensors:
-                what = "a basis" if "eigen" in f.name or "basis" in f.name else "directions"
+                what = "a basis" if "eigen" in name or "basis" in name else "directions"
                 raise ValueError(f"some of these graphs have {what} and some have not")
             continue
-        if f.name in shifts:
-            start = 0
-            for position, (tensor, step) in enumerate(zip(tensors, shifts[f.name], strict=True)):
-                tensors[position] = tensor + start
-                start += step
-        values[f.name] = torch.cat(tensors)
+        if how.shift:
+            before = accumulate((size[how.shift] for size in sizes), initial=0)
+            tensors = [tensor + start for tensor, start in zip(tensors, before, strict=False)]
+        values[name] = torch.cat(tensors)
     return replace(
         parts[0],
         **values,
@@ -60,36 +117,20 @@ def pick(operators: GraphOperators, graphs: Tensor) -> tuple[GraphOperators, Ten
     totals = count.sum(1).tolist()
     rows = zip(first, count, totals, strict=True)
     at = {level: Spans(*row) for level, row in zip(levels, rows, strict=True)}
-    # How far the nodes and edges of a graph move.
-    by_node, by_edge = (first - count.cumsum(1) + count)[:2]
+    # How far the numbers of a graph's nodes, edges and of itself move.
+    less = dict(zip(levels, first - count.cumsum(1) + count, strict=True))
     nodes, edges = at["node"], at["edge"]
-
-    def take(values: Tensor | None, level: str) -> Tensor | None:
-        return None if values is None else at[level].take(values)
-
-    chosen = replace(
-        operators,
-        batch=nodes.each(torch.arange(graphs.numel(), device=operators.device)),
-        num_graphs=graphs.numel(),
-        mass=nodes.take(operators.mass),
-        source=edges.take_numbers(operators.source, by_node),
-        target=edges.take_numbers(operators.target, by_node),
-        weight=edges.take(operators.weight),
-        reverse=edges.take_numbers(operators.reverse, by_edge),
-        # Features of edges are taken along in the operators' own order.
-        edge_position=torch.arange(edges.total, device=operators.device),
-        num_given_edges=edges.total,
-        members=nodes.take_numbers(operators.members, by_node),
-        component_sizes=at["unit"].take(operators.component_sizes),
-        eigenvalues=take(operators.eigenvalues, "value"),
-        eigenvectors=take(operators.eigenvectors, "vector"),
-        basis_counts=take(operators.basis_counts, "unit"),
-        field=take(operators.field, "edge"),
-        field_norm=take(operators.field_norm, "edge"),
-        field_directions=take(operators.field_directions, "edge"),
-        field_others=take(operators.field_others, "other"),
-        residual=None if operators.residual is None else operators.residual[graphs],
-    )
+    at["member"] = nodes
+    values: dict[str, Any] = {}
+    for name, (array, how) in present(operators).items():
+        if how.shift == "given_edge":
+            # Features of edges are taken along in the operators' own order.
+            values[name] = torch.arange(edges.total, device=operators.device)
+        elif how.shift:
+            values[name] = at[how.level].take_numbers(array, less[how.shift])
+        else:
+            values[name] = at[how.level].take(array)
+    chosen = replace(operators, **values, num_graphs=graphs.numel(), num_given_edges=edges.total)
     chosen.once("graph_sizes", lambda: count[0])
     chosen.once("origin", lambda: (operators, graphs, None))
     return chosen, nodes.places, edges.places
@@ -107,7 +148,7 @@ def _spans(operators: GraphOperators) -> tuple[tuple[str, ...], Tensor, Tensor]:
     edge_graph = operators.batch[operators.target]
     unit_graph = operators.batch[operators.members[starts(operators.component_sizes)]]
     per = {"node": operators.graph_sizes, "edge": per_graph(edge_graph, None)}
-    per["unit"] = per_graph(unit_graph, None)
+    per |= {"unit": per_graph(unit_graph, None), "graph": torch.ones_like(operators.graph_sizes)}
     if operators.basis_counts is not None:
         per["value"] = per_graph(unit_graph, operators.basis_counts)
         per["vector"] = per_graph(unit_graph, operators.basis_counts * operators.component_sizes)

@@ -7,7 +7,6 @@ Both schemes solve ∂x/∂t = −M⁻¹L x, exactly or by one implicit step, an
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,18 +15,19 @@ from torch import Tensor
 class Scheme(ABC):
     """The response r_t(λ) of one channel that diffuses for time t.
 
-    Both solve r' = −λ r^power: the schemes differ by how fast what is left goes on falling.
-    """
+    A scheme of your own defines :meth:`response` in PyTorch, and nothing else: gradients to the
+    times (and to parameters of its own) are those of autograd.
 
-    power: ClassVar[int]
+    >>> class Lazy(Scheme):
+    ...     def response(self, eigenvalues, times):
+    ...         return torch.exp(-times * eigenvalues**2)
+    >>> Lazy().response(torch.tensor(2.0), torch.tensor(0.25))
+    tensor(0.3679)
+    """
 
     @abstractmethod
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """r_t(λ), broadcast over ``eigenvalues`` and ``times``."""
-
-    def slope(self, eigenvalues: Tensor, response: Tensor) -> Tensor:
-        """∂r/∂t = −λ r^power, from λ and r_t(λ)."""
-        return -eigenvalues * response**self.power
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -40,8 +40,6 @@ class Heat(Scheme):
     tensor(0.3679)
     """
 
-    power = 1
-
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """exp(−tλ)."""
         return torch.exp(-times * eigenvalues)
@@ -53,8 +51,6 @@ class ImplicitStep(Scheme):
     >>> ImplicitStep().response(torch.tensor(2.0), torch.tensor(0.5))
     tensor(0.5000)
     """
-
-    power = 2
 
     def response(self, eigenvalues: Tensor, times: Tensor) -> Tensor:
         """1 / (1 + tλ)."""

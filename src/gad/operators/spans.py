@@ -61,4 +61,4 @@ class Spans:
 
     @property
     def _natively(self) -> bool:
-        return native.usable() and self.count.device.type == "cpu"
+        return native.accepts() and self.count.device.type == "cpu"

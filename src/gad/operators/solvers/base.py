@@ -32,7 +32,7 @@ def check_signal(operators: GraphOperators, x: Tensor, times: Tensor) -> None:
 
 def check_implicit(solver: object, scheme: Scheme) -> None:
     """A linear solve is the implicit step and nothing else."""
-    if not isinstance(scheme, ImplicitStep):
+    if type(scheme) is not ImplicitStep:
         raise ValueError(
             f"{type(solver).__name__} solves (M + tL) h = M x, which is the implicit scheme, not "
             f"{scheme!r}: use Eigenbasis or Chebyshev"

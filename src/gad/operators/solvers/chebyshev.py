@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
 from gad.operators.solvers.base import check_signal
@@ -121,7 +122,7 @@ class _Polynomial(torch.autograd.Function):
         return y
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_only("use the Eigenbasis")
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, c, walk, mass = ctx.saved_tensors
         grad_x = grad_c = None

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
 from gad.operators.solvers.base import check_implicit, check_signal
@@ -65,7 +66,7 @@ class _ImplicitSolve(torch.autograd.Function):
         return h
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @first_only("use Eigenbasis or Cholesky")
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         h, times, walk, mass = ctx.saved_tensors
         lifted = grad / mass[:, None]
