@@ -64,7 +64,7 @@ class Metric:
     ) -> float | None:
         """The value for one target [n]; None where it is not defined."""
         y, p = (np.asarray(values, dtype=np.float64) for values in (truth, prediction))
-        w = _weights(weight, len(y))
+        w = as_weights(weight, len(y))
         used = np.isfinite(y) & np.isfinite(p) & (w > 0)
         y, p, w = y[used], p[used], w[used]
         if not len(y) or (self.needs_spread and y.min() == y.max()):
@@ -99,7 +99,7 @@ class Metric:
         if self(truth, prediction, weight) is None:
             return None
         rows = len(np.asarray(truth))
-        rng, w = np.random.default_rng(seed), _weights(weight, rows)
+        rng, w = np.random.default_rng(seed), as_weights(weight, rows)
         draws = (
             np.bincount(rng.integers(rows, size=rows), minlength=rows) for _ in range(resamples)
         )
@@ -145,7 +145,7 @@ def score(
         raise ValueError(
             f"targets {truth.shape}, predictions {guess.shape} and {len(names)} names do not fit"
         )
-    weight = _weights(weights, len(truth))
+    weight = as_weights(weights, len(truth))
     by_target: dict[str, dict[str, float | None]] = {}
     for name, y, p in zip(names, truth.T, guess.T, strict=True):
         labelled = np.isfinite(y) & (weight > 0)
@@ -192,6 +192,16 @@ def as_table(values: ArrayLike) -> Array:
     return table if table.ndim == 2 else table[:, None]
 
 
+def as_weights(weights: ArrayLike | None, rows: int) -> Array:
+    """Weights of the rows, 1 for every row if not given."""
+    if weights is None:
+        return np.ones(rows)
+    given = np.asarray(weights, dtype=np.float64)
+    if given.shape != (rows,) or not (np.isfinite(given).all() and (given >= 0).all()):
+        raise ValueError(f"weights must be {rows} numbers that are not negative")
+    return given
+
+
 def _sklearn(function: str, *, decided: bool = False, **options: Any) -> Measure:
     """A metric of scikit-learn, which is loaded when needed; of decisions at p = 0.5 if wanted."""
 
@@ -227,15 +237,6 @@ def _check_classes(y: Array, p: Array) -> None:
         raise ValueError("labels of a classification must be 0 or 1 (NaN where missing)")
     if not ((p >= 0) & (p <= 1)).all():
         raise ValueError("predictions of a classification must be probabilities, between 0 and 1")
-
-
-def _weights(weights: ArrayLike | None, rows: int) -> Array:
-    if weights is None:
-        return np.ones(rows)
-    given = np.asarray(weights, dtype=np.float64)
-    if given.shape != (rows,) or not (np.isfinite(given).all() and (given >= 0).all()):
-        raise ValueError(f"weights must be {rows} numbers that are not negative")
-    return given
 
 
 _VALUES, _CLASSES = frozenset({"regression"}), frozenset({"classification"})

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gad.machine import cores
 from gad.parallel import in_order
-from gad.prediction.metrics import TASKS, Scores, as_table, score
+from gad.prediction.metrics import TASKS, Scores, as_table, as_weights, score
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def mean_baseline(targets: ArrayLike, weights: ArrayLike | None = None) -> Array
         [2.0, nan]
     """
     table = as_table(targets)
-    weight = np.isfinite(table) * _weights(weights, len(table))[:, None]
+    weight = np.isfinite(table) * as_weights(weights, len(table))[:, None]
     total = weight.sum(axis=0)
     sums = (np.where(weight > 0, table, 0.0) * weight).sum(axis=0)
     return np.where(total > 0, sums, np.nan) / np.where(total > 0, total, 1.0)
@@ -85,7 +85,7 @@ class DescriptorModel:
     ) -> DescriptorModel:
         """Learn from n SMILES, or their descriptors, with labels [n, T], NaN where missing."""
         table, x = as_table(targets), _described(molecules)
-        weight = _weights(weights, len(table))
+        weight = as_weights(weights, len(table))
         known = np.isfinite(x)
         count = np.maximum(known.sum(axis=0), 1)
         self.mean = np.where(known, x, 0.0).sum(axis=0) / count
@@ -234,11 +234,10 @@ def _write(path: Path, table: NDArray[np.float32]) -> None:
 
     file = io.BytesIO()
     np.save(file, table, allow_pickle=False)
-    try:
+    # A cache that cannot be written costs time, not the run.
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, file.getvalue())
-    except OSError:  # a cache that cannot be written costs time, not the run
-        return
 
 
 def _described(molecules: Molecules) -> Array:
@@ -275,7 +274,3 @@ def _logistic(x: Array, y: Array, w: Array) -> Any:
         # Weights are at the minimum to within any use of a baseline, warned about or not.
         warnings.simplefilter("ignore")
         return model.fit(x, y, sample_weight=w)
-
-
-def _weights(weights: ArrayLike | None, rows: int) -> Array:
-    return np.ones(rows) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import numpy.typing as npt
 from gad.data.splits import Split
 from gad.nn import count_parameters
 from gad.prediction.intervals import coverage_of_partitions, quantiles
-from gad.prediction.metrics import MAIN_METRIC, REGISTRY, Scores, mean_of, score
+from gad.prediction.metrics import MAIN_METRIC, REGISTRY, mean_of, score
 from gad.prediction.model_file import Model
 from gad.prediction.predictor import Predictor
 from gad.report.summary import (
@@ -160,19 +161,19 @@ def _baselines(dataset: Dataset, split: Split, task: Task, reporter: Reporter) -
 def _mean_scores(folds: list[ByPart]) -> ByPart:
     """The mean of every figure over the folds, in the layout of one score."""
 
-    def mean(values: list[dict[str, float | None]]) -> dict[str, float | None]:
+    def mean(values: Sequence[Mapping[str, float | None]]) -> dict[str, float | None]:
         return {key: mean_of(v.get(key) for v in values) for key in values[0]}
 
-    def whole(scores: list[Scores]) -> Scores:
-        return {
-            "targets": {
-                name: mean([s["targets"][name] for s in scores]) for name in scores[0]["targets"]
-            },
+    whole: ByPart = {}
+    for part in folds[0]:
+        scores = [fold[part] for fold in folds if part in fold]
+        names = scores[0]["targets"]
+        whole[part] = {
+            "targets": {name: mean([s["targets"][name] for s in scores]) for name in names},
             "mean": mean([s["mean"] for s in scores]),
-            "rows": mean_of(s["rows"] for s in scores) or 0,
+            "rows": sum(s["rows"] for s in scores) / len(scores),
         }
-
-    return {part: whole([fold[part] for fold in folds if part in fold]) for part in folds[0]}
+    return whole
 
 
 def _fold_scores(folds: list[ByPart]) -> dict[str, FoldScores]:
