@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,7 +39,41 @@ def test_the_map_shows_every_room_in_the_order_of_the_contract(storeys):
     assert shown == sorted(shown, key=storeys.__getitem__)
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"[\w/]+\.(?:py|md)|src/[\w/]+", PAGE))))
+PROSE = re.sub(r"```diff\n.*?```", "", PAGE, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"[\w/]+\.(?:py|md)|src/[\w/]+", PROSE))))
 def test_what_the_page_names_is_there(path):
     places = (ROOT, ROOT / "docs", HOUSE)
     assert any((place / path).exists() for place in places), path
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is needed to apply a diff")
+def test_the_aggregator_that_the_page_adds_passes_its_tests(tmp_path):
+    (diff,) = re.findall(r"```diff\n(.*?)```", PAGE, re.DOTALL)
+    assert len(re.findall(r"(?m)^\+\+\+ ", diff)) == 2
+    for folder in ("src", "tests"):
+        shutil.copytree(
+            ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    # A repository around the folder would change what the paths mean.
+    alone = {**os.environ, "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    subprocess.run(["git", "apply"], input=diff, cwd=tmp_path, env=alone, text=True, check=True)
+    program = (
+        "import gad, pytest\n"
+        f"assert gad.__file__.startswith({str(tmp_path)!r}), gad.__file__\n"
+        "gad.nn.GADBlock(8, aggregators=('mean', 'range'))\n"
+        "raise SystemExit(pytest.main(['-q', 'tests/nn/test_aggregators.py', '-k', 'range']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert " passed" in done.stdout

@@ -7,7 +7,9 @@ import torch
 
 from gad.nn import decay_groups, mean_log_degree
 from tests.graphs import molecules
-from tests.nn.samples import SCHEMES, collate, decorate_all, model, predict, read_zinc
+from tests.nn.samples import SCHEMES, collate, decorate_all, model, predict, solubilities
+
+pytestmark = pytest.mark.slow
 
 STEPS = 250
 
@@ -35,5 +37,5 @@ def test_eight_random_graphs_are_learned_by_heart(diffusion):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_eight_real_molecules_are_learned_by_heart(data_dir, scheme):
-    assert memorise(read_zinc(data_dir, 8), diffusion=SCHEMES[scheme]) < 0.01
+def test_eight_real_molecules_are_learned_by_heart(scheme):
+    assert memorise(solubilities(8), diffusion=SCHEMES[scheme]) < 0.01

@@ -28,6 +28,7 @@ def fresh(tmp_path, monkeypatch):
     build._load.cache_clear()
 
 
+@pytest.mark.slow
 def test_it_is_made_once(fresh):
     assert native.library() is not None
     (made,) = fresh.iterdir()
@@ -38,6 +39,7 @@ def test_it_is_made_once(fresh):
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
 
 
+@pytest.mark.slow
 def test_a_file_that_others_can_write_is_not_trusted(fresh):
     native.library()
     (made,) = fresh.iterdir()

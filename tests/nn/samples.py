@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -137,20 +136,3 @@ def solubilities(count: int) -> list[Molecule]:
         pairs = pairs[part.source < part.target].numpy()
         found.append(decorate(Graph(part.num_nodes, pairs), g))
     return found
-
-
-def read_zinc(folder: Path, count: int, part: str = "train") -> list[Molecule]:
-    """The first molecules of ZINC-12k."""
-    with np.load(folder / "zinc12k" / "zinc12k.npz", allow_pickle=False) as file:
-        names = ("node_ptr", "atom_type", "edge_ptr", "edge_src", "edge_dst", "bond_type", "y")
-        nodes, atom, edges, source, target, kind, y = (file[f"{part}_{name}"] for name in names)
-    molecules = []
-    for g in range(count):
-        a, b = nodes[g : g + 2]
-        c, d = edges[g : g + 2]
-        pairs = np.stack([source[c:d], target[c:d]], axis=1).astype(np.int64)
-        bonds = np.zeros((b - a, b - a), dtype=np.int64)
-        bonds[pairs[:, 0], pairs[:, 1]] = bonds[pairs[:, 1], pairs[:, 0]] = kind[c:d]
-        graph = Graph(int(b - a), pairs)
-        molecules.append(Molecule(graph, atom[a:b].astype(np.int64), bonds, float(y[g])))
-    return molecules
