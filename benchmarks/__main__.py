@@ -17,7 +17,7 @@ NAMES = {
     "large_graphs": "graphs of up to a million nodes",
     "accuracy": "test errors beside other programs, hours",
 }
-MODULES = {"profile": "speed_profile", "docs": "speed_docs"}
+MODULES = {"speed": "speed.run", "profile": "speed.profile", "docs": "speed.docs"}
 
 
 def main(words: list[str]) -> None:

@@ -38,6 +38,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import ROOT
 from benchmarks.contenders import chemprop_python, versions
 from gad.chem.featurize import VERSION as FEATURES
 from gad.data.atomic import write_atomic
@@ -46,7 +47,6 @@ from gad.machine import machine
 from gad.prediction.metrics import score
 from gad.settings.recipe import load_recipe
 
-ROOT = Path(__file__).resolve().parent.parent
 FRACTIONS = (0.8, 0.1, 0.1)
 ERRORS = ("mae", "rmse")
 

@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks import ROOT
+
 CONSTRAINTS = ROOT / "constraints.txt"
 CHEMPROP = "chemprop>=2.2,<3"
 

@@ -30,7 +30,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.speed_record import (
+from benchmarks.speed.record import (
     RESULTS,
     commit,
     machine,
@@ -40,7 +40,7 @@ from benchmarks.speed_record import (
     rounded,
     save,
 )
-from benchmarks.speed_workers import ROOT, Worker, middle, threads_only
+from benchmarks.speed.workers import ROOT, Worker, middle, threads_only
 
 OUTPUT = RESULTS / "growth.json"
 BATCH = 64
@@ -95,14 +95,14 @@ def measure(molecules: int, width: int, layers: int, joined: int) -> dict[str, A
     """One size, in this process."""
     import torch
 
-    from benchmarks.speed_gad import RECIPE, Work, first_graphs, optimiser, step, zinc
+    from benchmarks.speed.gad import RECIPE, Work, first_graphs, optimiser, step, zinc
     from gad.nn import count_parameters
 
     torch.set_num_threads(1)
     if joined * molecules > 10_000:
         raise ValueError(f"there are 10,000 molecules to join, not {joined * molecules}")
     zinc()
-    recipe = replace(RECIPE, width=width, budget=0, layers=layers)
+    recipe = RECIPE.override({"width": width, "budget": 0, "layers": layers})
     # What PyTorch loads on first use is not the molecules' cost.
     first = Work.of(first_graphs(2))
     model = first.model(replace(recipe, width=5, layers=1)).train()
@@ -173,7 +173,7 @@ def measure_cores(
     seconds: float, rounds: int, threads: int, tell: Any
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Processes against threads, and the share of time outside the model."""
-    alone, other, wide = (Worker("speed_gad", count) for count in (1, 1, threads))
+    alone, other, wide = (Worker("speed.gad", count) for count in (1, 1, threads))
     workers = (alone, other, wide)
     request = {"batch": BATCH, "seconds": seconds}
     rates: dict[str, list[float]] = {"one_thread": [], "two_threads": [], "two_processes": []}

@@ -37,6 +37,7 @@ from rich.table import Table
 from torch import Tensor
 
 import gad
+from benchmarks import ROOT
 from gad.machine import machine
 from gad.operators import (
     HEAT,
@@ -48,7 +49,6 @@ from gad.operators import (
     build_operators,
 )
 
-ROOT = Path(__file__).resolve().parent.parent
 NODES = (1_000, 3_162, 10_000, 31_623, 100_000, 316_228, 1_000_000)
 CHANNELS = 16
 SHORTEST, LONGEST = 0.5, 10.0

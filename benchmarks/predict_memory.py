@@ -34,10 +34,10 @@ from rich.console import Console
 from rich.table import Table
 
 import gad
+from benchmarks import ROOT
 from gad.data.known.esol import load_esol
 from gad.machine import machine
 
-ROOT = Path(__file__).resolve().parent.parent
 ROWS = (1_000, 10_000, 100_000)
 WORKERS = (1, 2)
 PAUSE = 0.5

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.speed_docs import PAGES, fill
+from benchmarks.speed.docs import PAGES, fill
 
 ROOT = Path(__file__).resolve().parent.parent
 

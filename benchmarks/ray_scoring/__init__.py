@@ -34,6 +34,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from benchmarks import ROOT
 from benchmarks.predict_memory import commit, look
 from gad.data.atomic import write_atomic
 from gad.data.known import load_esol
@@ -42,7 +43,6 @@ from gad.machine import machine
 from gad.prediction.engines import LocalEngine, PredictionSummary, Request
 from gad.reporter import Reporter
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 RECORD = "results/ray_scoring.json"
 FULL, WORKERS, FILES = 1_000_000, 2, 8
 

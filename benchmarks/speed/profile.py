@@ -26,7 +26,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.speed_record import (
+from benchmarks.speed.record import (
     RESULTS,
     commit,
     machine,
@@ -36,7 +36,7 @@ from benchmarks.speed_record import (
     rounded,
     save,
 )
-from benchmarks.speed_workers import ROOT, middle, threads_only
+from benchmarks.speed.workers import ROOT, middle, threads_only
 
 OUTPUT = RESULTS / "profile.json"
 # The first word that an operator's name begins with says what it does.
@@ -156,7 +156,7 @@ def profile_training(batch: int, repeats: int) -> dict[str, Any]:
     import torch
     from torch.profiler import record_function
 
-    from benchmarks.speed_gad import optimiser, step, work
+    from benchmarks.speed.gad import optimiser, step, work
 
     model = work().model().train()
     descent = optimiser(model)
@@ -176,11 +176,11 @@ def profile_inference(batch: int, repeats: int) -> dict[str, Any]:
     import torch
     from torch.profiler import record_function
 
-    from benchmarks.speed_gad import work
+    from benchmarks.speed.gad import similar, work
 
     model = work().model().eval()
     packed = work().packed
-    several = [graphs for graphs, _ in packed.batches(batch)]
+    several = [graphs for graphs, _ in similar(packed, batch)]
     graphs = several[len(several) // 2]
 
     def one() -> None:
@@ -197,7 +197,7 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
     """From SMILES to values, stage by stage; ``other`` is what the whole takes beyond these."""
     import torch
 
-    from benchmarks.speed_gad import BUDGET, smiles
+    from benchmarks.speed.gad import BUDGET, similar, smiles
     from gad.chem.fast import arrays
     from gad.chem.fast.descriptors import quick_descriptors_of
     from gad.chem.molecule import parse_all
@@ -231,7 +231,7 @@ def profile_prediction(count: int, batch: int, repeats: int) -> dict[str, Any]:
         with stage("whole preparation"):
             packed = read_molecules(texts, preparation)
         with stage("batching"):
-            batches = [b for _, b in packed.batches(batch)]
+            batches = [b for _, b in similar(packed, batch)]
         with stage("model"), torch.no_grad():
             for molecules_of in batches:
                 model(**molecules_of.inputs())
@@ -265,7 +265,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = parser.parse_args(arguments)
     need_data()
     if os.environ.get("OMP_NUM_THREADS") != "1":  # set before PyTorch is imported
-        words = [sys.executable, "-m", "benchmarks.speed_profile", *(arguments or sys.argv[1:])]
+        words = [sys.executable, "-m", "benchmarks.speed.profile", *(arguments or sys.argv[1:])]
         sys.exit(subprocess.run(words, cwd=ROOT, env=threads_only(1), check=False).returncode)
     repeats = 2 if chosen.quick else 20
     record = rounded(

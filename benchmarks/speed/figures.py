@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.contenders import chemprop_python
-from benchmarks.speed_bench import (
+from benchmarks.speed.bench import (
     DMPNN,
     FORWARD_ONLY,
     OURS,
@@ -20,7 +18,8 @@ from benchmarks.speed_bench import (
     Rates,
     fastest,
 )
-from benchmarks.speed_workers import interleave, middle, run_command
+from benchmarks.speed.prediction import measure_prediction
+from benchmarks.speed.workers import interleave, middle, run_command
 
 Figures = dict[str, dict[str, Any]]
 SPECTRAL = "gad, spectral scheme"
@@ -103,7 +102,7 @@ def measure_schemes(bench: Bench, wanted: set[str]) -> Figures:
     for batch in plan.batches:
         goes = {
             (threads, compiled): lambda threads=threads, compiled=compiled, batch=batch: (
-                bench.worker("speed_gad", threads).ask(
+                bench.worker("speed.gad", threads).ask(
                     "schemes", batch=batch, seconds=plan.seconds, compiled=compiled
                 )
             )
@@ -139,7 +138,7 @@ def measure_products(bench: Bench, wanted: set[str]) -> Figures:
     plan, by = bench.plan, {}
     for batch in plan.batches:
         goes = {
-            threads: lambda threads=threads, batch=batch: bench.worker("speed_gad", threads).ask(
+            threads: lambda threads=threads, batch=batch: bench.worker("speed.gad", threads).ask(
                 "products", batch=batch, seconds=plan.seconds
             )
             for threads in plan.threads
@@ -180,109 +179,12 @@ def measure_inference(bench: Bench, wanted: set[str]) -> Figures:
     return {"infer_vs_pna": figure}
 
 
-def measure_prediction(bench: Bench, wanted: set[str]) -> Figures:
-    """From a file of SMILES to a file of predictions, by the two command lines."""
-    if "predict_vs_chemprop" not in wanted:
-        return {}
-    bench.tell("prediction of files")
-    from benchmarks.speed_gad import smiles
-
-    plan, work = bench.plan, bench.work
-    files = {}
-    for rows in plan.rows:
-        files[rows] = work / f"{rows}.csv"
-        with files[rows].open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file)
-            writer.writerow(["smiles"])
-            writer.writerows([text] for text in smiles(rows))
-    first = plan.threads[0]
-    ours = bench.worker("speed_gad", first).ask("model", folder=str(work / "gad"))["parameters"]
-    asked = {"path": str(work / "chemprop.pt"), "parameters": ours}
-    theirs = bench.worker("speed_chemprop", first).ask("model", **asked)["parameters"]
-    sizes = {"ours": ours, "theirs": theirs}
-    gad = str(Path(sys.executable).with_name("gad"))
-    chemprop = str(chemprop_python().with_name("chemprop"))
-    settings: dict[str, list[tuple[int, int]]] = {  # (worker processes, threads of each)
-        "gad": [(2, 1), (1, 2)],
-        "chemprop": [(0, 2), (1, 1), (2, 1)],
-    }
-
-    def run(who: str, rows: int, setting: tuple[int, int]) -> dict[str, float]:
-        processes, threads = setting
-        out = work / f"{who}.csv"
-        out.unlink(missing_ok=True)
-        if who == "gad":
-            command = [gad, "predict", str(work / "gad" / "model.gad"), str(files[rows]),
-                       "-o", str(out), "--workers", str(processes)]  # fmt: skip
-        else:
-            command = [chemprop, "predict", "-i", str(files[rows]), "-o", str(out), "-s", "smiles",
-                       "--model-paths", str(work / "chemprop.pt"), "--accelerator", "cpu",
-                       "--num-workers", str(processes)]  # fmt: skip
-        done = run_command(command, threads=threads, log=work / f"{who}.log", memory=True)
-        with out.open(encoding="utf-8", newline="") as file:
-            written = sum(1 for _ in csv.reader(file)) - 1
-        if written != rows:
-            raise RuntimeError(f"{who} predicted {written} of {rows} rows")
-        return done
-
-    small, large = plan.rows
-    # The larger file decides: on a small one a second process does not pay.
-    tried = {
-        who: {setting: run(who, large, setting)["seconds"] for setting in several}
-        for who, several in settings.items()
-    }
-    best = {who: min(several, key=lambda s: several[s]) for who, several in tried.items()}
-    goes = {
-        (who, rows): lambda who=who, rows=rows: run(who, rows, best[who])
-        for who in settings
-        for rows in plan.rows
-    }
-    found = interleave(goes, plan.predict_rounds, bench.tell)
-
-    def marginal(who: str) -> list[float]:
-        pairs = zip(found[who, small], found[who, large], strict=True)
-        return [(large - small) / (b["seconds"] - a["seconds"]) for a, b in pairs]
-
-    ours, theirs = marginal("gad"), marginal("chemprop")
-    return {
-        "predict_vs_chemprop": {
-            "ours": middle(ours),
-            "contender": "chemprop predict",
-            "theirs": middle(theirs),
-            "ratio": middle(ours) / middle(theirs),
-            "spread": [min(ours) / max(theirs), max(ours) / min(theirs)],
-            "unit": "molecules/s, marginal",
-            "batch": "each command's own",
-            "threads": {
-                name: {"processes": best[who][0], "threads": best[who][1]}
-                for name, who in (("ours", "gad"), ("theirs", "chemprop"))
-            },
-            "rows": list(plan.rows),
-            "seconds": {
-                who: [middle(go["seconds"] for go in found[who, rows]) for rows in plan.rows]
-                for who in settings
-            },
-            "peak_megabytes": {
-                who: [max(go["megabytes"] for go in found[who, rows]) for rows in plan.rows]
-                for who in settings
-            },
-            "parameters": sizes,
-            "settings": {
-                f"{who}, {p} processes, {t} threads, {large} rows": seconds
-                for who, several in tried.items()
-                for (p, t), seconds in several.items()
-            },
-            "rounds": plan.predict_rounds,
-        }
-    }
-
-
 def measure_preparation(bench: Bench, wanted: set[str]) -> Figures:
     """Parse, featurise and decompose on one core, with and without descriptors."""
     if "prepare_per_core" not in wanted:
         return {}
     bench.tell("preparation")
-    worker = bench.worker("speed_gad", 1)
+    worker = bench.worker("speed.gad", 1)
     goes = {
         descriptors: lambda descriptors=descriptors: worker.ask(
             "prepare", count=bench.plan.prepared, descriptors=descriptors
@@ -292,7 +194,7 @@ def measure_preparation(bench: Bench, wanted: set[str]) -> Figures:
     found = interleave(goes, bench.plan.rounds, bench.tell)
     from gad.settings.recipe import load_recipe
 
-    default = found[load_recipe("default").descriptors]
+    default = found[load_recipe("default").molecules.descriptors]
     return {
         "prepare_per_core": {
             "ours": middle(default),

@@ -1,4 +1,4 @@
-"""Our side of the comparison, in a process of its own (see ``speed_workers``)."""
+"""Our side of the comparison, in a process of its own (see ``workers``)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.speed_products import record_products, replay
-from benchmarks.speed_workers import Goes, serve, steady
+from benchmarks.speed.products import record_products, replay
+from benchmarks.speed.workers import Goes, serve, steady
 from gad import native
 from gad.data import known
 from gad.data.known.graphset import GraphSet
@@ -29,7 +29,7 @@ from gad.nn import GAD, count_parameters, decay_groups, mean_log_degree
 from gad.operators import GraphOperators
 from gad.settings.model import Inputs, build_model, preparation_of
 from gad.settings.recipe import Recipe
-from gad.settings.task import Target, Task
+from gad.settings.task import Scale, Target, Task
 from gad.training.batches import Batches, Labelled
 from gad.training.fit import fit
 
@@ -87,7 +87,8 @@ class Work:
     def of(graphs: GraphSet) -> Work:
         """Pack graphs once."""
         packed = pack_graphs(graphs, preparation_of(RECIPE))
-        targets = TASK.to_model(graphs.targets)
+        ones = np.ones(len(graphs))
+        targets = Scale.of(TASK, graphs.targets, ones, packed.graph_values).to_model(graphs.targets)
         return Work(Labelled(packed, targets, torch.ones(len(graphs))))
 
     def model(self, recipe: Recipe = RECIPE) -> GAD:
@@ -119,8 +120,8 @@ def work() -> Work:
 
 def optimiser(model: GAD) -> torch.optim.Optimizer:
     """As training has it."""
-    groups = decay_groups(model, RECIPE.weight_decay)
-    return torch.optim.AdamW(groups, lr=RECIPE.learning_rate, fused=True)
+    groups = decay_groups(model, RECIPE.training.weight_decay)
+    return torch.optim.AdamW(groups, lr=RECIPE.training.learning_rate, fused=True)
 
 
 def step(model: GAD, descent: torch.optim.Optimizer, labelled: Any) -> None:
@@ -142,7 +143,7 @@ def kernels(compiled: bool) -> Iterator[None]:
 @lru_cache
 def called(scheme: str) -> GAD:
     """The model of a scheme."""
-    return work().model(replace(RECIPE, scheme=scheme))
+    return work().model(RECIPE.override({"scheme": scheme}))
 
 
 def training(batch: int, scheme: str) -> Iterator[int]:
@@ -157,13 +158,19 @@ def training(batch: int, scheme: str) -> Iterator[int]:
         yield len(labelled[1])
 
 
+def similar(packed: PackedMolecules, batch: int) -> Iterator[tuple[torch.Tensor, Any]]:
+    """All molecules, similar sizes together, so many at a time: (numbers, batch)."""
+    for graphs in packed.operators.graph_sizes.argsort(stable=True).split(batch):
+        yield graphs, packed.batch(graphs)
+
+
 def inference(batch: int, forward_only: bool) -> Iterator[int]:
     """Predict all molecules again and again, similar sizes together as ``gad predict`` does."""
     model = called("implicit")
     packed = work().packed
-    kept = list(packed.batches(batch)) if forward_only else None
+    kept = list(similar(packed, batch)) if forward_only else None
     while True:
-        for graphs, molecules in kept or packed.batches(batch):
+        for graphs, molecules in kept or similar(packed, batch):
             model.eval()
             with torch.no_grad():
                 model(**molecules.inputs())
@@ -238,7 +245,7 @@ def answer_fit(batch: int, batches: int, compiled: bool = False) -> dict[str, An
     count = min(batches * batch, len(data.molecules) // batch * batch)
     rows = {"train": torch.arange(count), "val": torch.arange(8)}
     with kernels(compiled):
-        fit(work().model(), replace(RECIPE, batch_size=batch), TASK, stamped, rows)
+        fit(work().model(), RECIPE.override({"batch_size": batch}), TASK, stamped, rows)
     # The last one taken is the validation's.
     return {"rate": steady(stamped.stamps[:-1], batch)}
 
@@ -345,13 +352,13 @@ def answer_prepare(count: int, descriptors: bool) -> dict[str, Any]:
 
 
 def answer_model(folder: str, rows: int = 400) -> dict[str, Any]:
-    """A model file of our size: hardly trained, since speed does not depend on it."""
+    """A model file of the default recipe: hardly trained, since speed does not depend on it."""
     import gad
 
     texts = smiles(rows)
     run = gad.train(
         (texts, [float(len(text)) for text in texts]), out=folder, baselines=False, workers=1,
-        settings={"width": 0, "budget": BUDGET, "epochs": 1},
+        settings={"epochs": 1},
     )  # fmt: skip
     return {"parameters": count_parameters(run.model.model.members[0])}
 

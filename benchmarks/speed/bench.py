@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.contenders import chemprop_python
-from benchmarks.speed_workers import Worker, interleave, middle
+from benchmarks.speed.workers import Worker, interleave, middle
 
 MOLECULES = 6_000
 OURS = "gad"
@@ -30,7 +30,7 @@ class Plan:
     batches: tuple[int, ...] = (64, 128)
     compiles: bool = True
     compile_limit: float = 180.0
-    rows: tuple[int, int] = (6_144, 16_384)
+    rows: tuple[int, int] = (20_000, 100_000)
     predict_rounds: int = 2
     prepared: int = 2_000
 
@@ -83,7 +83,7 @@ class Bench:
         """The process of a contender with so many threads."""
         key = module, threads
         if key not in self._workers:
-            python = chemprop_python() if module == "speed_chemprop" else Path(sys.executable)
+            python = chemprop_python() if module == "speed.chemprop" else Path(sys.executable)
             self._workers[key] = Worker(module, threads, python)
         return self._workers[key]
 
@@ -101,7 +101,7 @@ class Bench:
             if who == "chemprop":
                 request["molecules_used"] = MOLECULES
             for threads in self.plan.threads:
-                worker = self.worker(f"speed_{who}", threads)
+                worker = self.worker(f"speed.{who}", threads)
                 worker.send("info", **request)
                 waiting.append((who, worker))
         for who, worker in waiting:
@@ -148,7 +148,7 @@ class Bench:
             for batch in self.plan.batches
             for who in contenders
             for threads in self.plan.threads
-            for compiled in ((True, False) if module_of(who) == "speed_gad" else (False,))
+            for compiled in ((True, False) if module_of(who) == "speed.gad" else (False,))
         ]
 
     def compare(self, entries: Sequence[Entry], do: str) -> Rates:
@@ -194,7 +194,7 @@ class Bench:
 
 def module_of(who: str) -> str:
     """The module that has a contender's side."""
-    return "speed_pna" if who.startswith(PNA) else "speed_chemprop" if who == DMPNN else "speed_gad"
+    return "speed.pna" if who.startswith(PNA) else "speed.chemprop" if who == DMPNN else "speed.gad"
 
 
 def fastest(found: Rates, who: str, batch: int, *, eager: bool = False) -> Entry:

@@ -22,7 +22,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-ROOT = Path(__file__).resolve().parent.parent
+from benchmarks import ROOT
+
 Handler = Callable[..., dict[str, Any]]
 _T = TypeVar("_T")
 
@@ -181,10 +182,15 @@ def run_command(
 ) -> dict[str, float]:
     """Run a command to its end: ``seconds``, and with ``memory`` the peak ``megabytes``.
 
+    ``processor_seconds`` are those of the command with all its processes.
+
     The memory is that of the process and all its descendants together, pages they share counted
     once, looked at several times a second.
     """
     environment = threads_only(threads) if threads else dict(os.environ)
+    # Compiled modules are kept, as in any installation.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    before = _processor_seconds()
     with (log or Path(os.devnull)).open("w", encoding="utf-8") as talk:
         start = time.perf_counter()
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=talk, stderr=talk)
@@ -194,7 +200,14 @@ def run_command(
     if code:
         said = log.read_text(encoding="utf-8")[-2000:] if log else ""
         raise RuntimeError(f"{' '.join(command)} failed:\n{said}")
-    return {"seconds": seconds, **({"megabytes": peak} if memory else {})}
+    spent = {"seconds": seconds, "processor_seconds": _processor_seconds() - before}
+    return {**spent, **({"megabytes": peak} if memory else {})}
+
+
+def _processor_seconds() -> float:
+    """Of all processes that were started here and have ended."""
+    done = os.times()
+    return done.children_user + done.children_system
 
 
 def _watch(process: subprocess.Popen[Any], pause: float = 0.2) -> float:

@@ -22,8 +22,8 @@ from torch_geometric.loader import DataLoader
 from torch_geometric.nn import BatchNorm, PNAConv, global_mean_pool
 from torch_geometric.utils import degree
 
-from benchmarks.speed_gad import MOLECULES, RECIPE, first_graphs, zinc
-from benchmarks.speed_workers import Goes, serve
+from benchmarks.speed.gad import MOLECULES, RECIPE, first_graphs, zinc
+from benchmarks.speed.workers import Goes, serve
 from gad.nn import count_parameters, widest
 
 AGGREGATORS = ["mean", "max", "min", "std"]
@@ -40,15 +40,15 @@ class PNA(nn.Module):
         super().__init__()
         (atoms,), (bonds,) = zinc().atom_cardinalities, zinc().bond_cardinalities
         self.atoms = nn.Embedding(atoms, width)
-        self.bonds = nn.Embedding(bonds, RECIPE.edge_channels)
+        self.bonds = nn.Embedding(bonds, RECIPE.model.edge_channels)
         self.convolutions = nn.ModuleList(
             PNAConv(
-                width, width, AGGREGATORS, list(RECIPE.scalers), histogram,
-                edge_dim=RECIPE.edge_channels, towers=RECIPE.towers, divide_input=True,
+                width, width, AGGREGATORS, list(RECIPE.model.scalers), histogram,
+                edge_dim=RECIPE.model.edge_channels, towers=RECIPE.model.towers, divide_input=True,
             )
-            for _ in range(RECIPE.layers)
+            for _ in range(RECIPE.model.layers)
         )  # fmt: skip
-        self.norms = nn.ModuleList(BatchNorm(width) for _ in range(RECIPE.layers))
+        self.norms = nn.ModuleList(BatchNorm(width) for _ in range(RECIPE.model.layers))
         self.head = nn.Sequential(
             nn.Linear(width, hidden), nn.ReLU(),
             nn.Linear(hidden, hidden // 2), nn.ReLU(),
@@ -104,7 +104,7 @@ def network(parameters: int) -> PNA:
     def of(width: int) -> PNA:
         return PNA(width, width // 2, histogram())
 
-    width = widest(of, parameters, multiple=RECIPE.towers)
+    width = widest(of, parameters, multiple=RECIPE.model.towers)
     for hidden in itertools.count(width // 2):
         model = PNA(width, hidden, histogram())
         if count_parameters(model) >= 0.995 * parameters:
@@ -131,7 +131,9 @@ def training(batch: int, parameters: int, compiled: bool) -> Iterator[int]:
     """Train for ever; a number of molecules after each step."""
     model = called(parameters, compiled)
     descent = torch.optim.AdamW(
-        model.parameters(), lr=RECIPE.learning_rate, weight_decay=RECIPE.weight_decay
+        model.parameters(),
+        lr=RECIPE.training.learning_rate,
+        weight_decay=RECIPE.training.weight_decay,
     )
     loader = DataLoader(molecules(), batch, shuffle=True)
     while True:

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from benchmarks.speed_record import RESULTS, ROOT, load
+from benchmarks.speed.record import RESULTS, ROOT, load
 from gad.data.atomic import write_atomic
 
 TITLES = {
@@ -93,8 +93,10 @@ def settings(record: dict[str, Any]) -> str:
 
 
 def files(record: dict[str, Any]) -> str:
-    """Prediction of files: seconds and memory for both sizes."""
-    (figure,) = [f for f in record["figures"] if f["name"] == "predict_vs_chemprop"]
+    """Prediction of files: seconds and memory for both sizes, and the rates that follow."""
+    figure = next((f for f in record["figures"] if f["name"] == "predict_vs_chemprop"), None)
+    if figure is None:
+        return "Not measured yet: `python -m benchmarks speed --only predict_vs_chemprop`."
     titles = {"gad": "`gad predict`", "chemprop": "`chemprop predict`"}
     small, large = figure["rows"]
     rows = [
@@ -104,7 +106,12 @@ def files(record: dict[str, Any]) -> str:
     ]  # fmt: skip
     headings = ("", f"s, {small:,} rows", f"s, {large:,} rows", f"MB, {small:,} rows",
                 f"MB, {large:,} rows")  # fmt: skip
-    return grid(headings, rows)
+    table = grid(headings, rows)
+    measures = [
+        [name, number(m["ours"]), number(m["theirs"]), f"**{number(m['ratio'])}**"]
+        for name, m in figure["measures"].items()
+    ]
+    return f"{table}\n\n{grid(('rows per second', 'ours', 'theirs', 'ratio'), measures)}"
 
 
 def profile(record: dict[str, Any]) -> str:

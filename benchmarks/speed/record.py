@@ -13,11 +13,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from benchmarks import ROOT
 from benchmarks.contenders import chemprop_python, versions
 from gad.data.atomic import write_atomic
 from gad.machine import machine as described
 
-ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
 
 

@@ -24,9 +24,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.speed_bench import Bench, Plan
-from benchmarks.speed_figures import MEASURES
-from benchmarks.speed_record import (
+from benchmarks.speed.bench import Bench, Plan
+from benchmarks.speed.figures import MEASURES
+from benchmarks.speed.record import (
     RESULTS,
     all_versions,
     commit,
@@ -45,7 +45,7 @@ FIGURES: dict[str, tuple[float, float]] = {
     "implicit_vs_spectral": (0.95, 1),
     "matmul_share": (0.3, 0.5),
     "infer_vs_pna": (1.5, 2.5),
-    "predict_vs_chemprop": (2.5, 4),
+    "predict_vs_chemprop": (3, 4),
     "prepare_per_core": (2_000, 3_000),
     "startup": (1, 2),
 }
@@ -86,6 +86,10 @@ def show(console: Console, record: dict[str, Any]) -> None:
             str(f["batch"] or ""), " / ".join(threads), f"{f['must']:g}", f"{f['aim']:g}", reached,
         )  # fmt: skip
     console.print(table)
+    for f in record["figures"]:
+        for name, m in f.get("measures", {}).items():
+            told = f"ours {m['ours']:,.4g}, theirs {m['theirs']:,.4g}, ratio {m['ratio']:.3g}"
+            console.print(f"{f['name']}, rows per second by {name}: {told}")
     for name, outcome in record.get("compiled", {}).items():
         console.print(f"{name}: {outcome}", style="dim")
 

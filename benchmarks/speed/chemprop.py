@@ -22,7 +22,7 @@ from chemprop.models import MPNN, save_model
 from chemprop.nn import BondMessagePassing, NormAggregation, RegressionFFN
 from lightning import pytorch as pl
 
-from benchmarks.speed_workers import serve, steady
+from benchmarks.speed.workers import serve, steady
 
 TARGET = "logP_SA_cycle_normalized"
 
