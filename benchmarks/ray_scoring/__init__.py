@@ -17,6 +17,7 @@ benchmarks.ray_scoring.plan`` writes them into ``docs/scale.md``.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import json
 import os
@@ -131,10 +132,17 @@ class Watch(Reporter):
         del what, total
         self.seen.append((time.monotonic(), done))
         if self.kill_at and done >= self.kill_at and not self.killed:
-            family = psutil.Process().children(recursive=True)
-            actor = next(p for p in family if any("MapWorker" in word for word in p.cmdline()))
-            os.kill(actor.pid, signal.SIGKILL)
-            self.killed = True
+            self.killed = kill_an_actor()
+
+
+def kill_an_actor() -> bool:
+    """Kill a process that scores; whether there was one."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if any("MapWorker" in word for word in process.cmdline()):
+                os.kill(process.pid, signal.SIGKILL)
+                return True
+    return False
 
 
 def watched(work: Callable[[Reporter], PredictionSummary], kill_at: int = 0) -> dict[str, Any]:

@@ -76,9 +76,7 @@ def predict(
     part: Annotated[
         str | None,
         option(
-            "Every N-th block of rows, from the I-th on; see `gad join`.",
-            metavar="I/N",
-            panel=RUNNING,
+            "Every N-th block of rows, from the I-th; see gad join.", metavar="I/N", panel=RUNNING
         ),
     ] = None,
     engine: Annotated[
@@ -86,11 +84,7 @@ def predict(
     ] = "local",
     address: Annotated[
         str | None,
-        option(
-            "Of the Ray cluster, or auto; one is started here if left out.",
-            metavar="A",
-            panel=RUNNING,
-        ),
+        option("Of the Ray cluster; if left out one is started here.", metavar="A", panel=RUNNING),
     ] = None,
     accelerator: Annotated[
         str, option("Where the networks run: cpu, gpu, auto, …", metavar="A", panel=HARDWARE)
@@ -115,6 +109,8 @@ def predict(
 
     if engine != "ray" and (address is not None or num_gpus is not None):
         raise typer.BadParameter("--address and --num-gpus are for --engine ray")
+    if engine == "ray" and part is not None:
+        raise typer.BadParameter("--part is for machines without a cluster: leave it out")
     on: Engine = RayEngine(address, workers, num_gpus) if engine == "ray" else LocalEngine(workers)
     request = Request(
         model, data, out, smiles, uncertainty, embeddings, resume, _part(part), accelerator
@@ -157,10 +153,8 @@ def evaluate(
     smiles: Smiles = None,
     target: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="COL",
-            help="The columns of the labels, in the model's order, if they have other names.",
-            rich_help_panel=COLUMNS,
+        option(
+            "The labels, in the model's order, if named otherwise.", metavar="COL", panel=COLUMNS
         ),
     ] = None,
     as_json: Json = False,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import random
 import signal
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -63,16 +65,18 @@ class Killer(Reporter):
         self.killed = []
 
     def progress(self, *_):
-        import psutil
+        if not self.killed:
+            self.killed += [process.pid for process in actors()][:1]
+            for pid in self.killed:
+                os.kill(pid, signal.SIGKILL)
 
-        found = [
-            process
-            for process in psutil.Process().children(recursive=True)
-            if any("MapWorker" in word for word in process.cmdline())
-        ]
-        if not self.killed and found:
-            self.killed.append(found[0].pid)
-            os.kill(found[0].pid, signal.SIGKILL)
+
+def actors():
+    """The processes that score."""
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if any("MapWorker" in word for word in process.cmdline()):
+                yield process
 
 
 @pytest.mark.slow
@@ -164,6 +168,9 @@ def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):
     within = Request(run.directory / "model.gad", library / "parts", library / "parts")
     with pytest.raises(TableError, match="holds what is to be predicted"):
         RayEngine().predict(within)
+    taken = Request(run.directory / "model.gad", library / "parts", tmp_path / "thesis.tex")
+    with pytest.raises(TableError, match=r"thesis.tex: is a file"):
+        RayEngine().predict(taken)
     (tmp_path / "thesis.tex").unlink()
     (tmp_path / "earlier").mkdir()
     (tmp_path / "earlier" / "part-000000-000000.parquet").touch()

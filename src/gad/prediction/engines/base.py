@@ -81,6 +81,14 @@ class PredictionSummary:
         """As JSON can hold it."""
         return asdict(self)
 
+    def told(self, reporter: Reporter) -> PredictionSummary:
+        """The same, once people have heard what they should know."""
+        if self.unseen_elements:
+            reporter.message(
+                f"{self.unseen_elements} molecules have elements the model has no name for"
+            )
+        return self
+
 
 class Engine(Protocol):
     """Predicts files."""

@@ -96,8 +96,4 @@ def finish(
         columns=added,
     )
     parts.commit(summary.to_dict())
-    if summary.unseen_elements:
-        reporter.message(
-            f"{summary.unseen_elements} molecules have elements the model has no name for"
-        )
-    return summary
+    return summary.told(reporter)

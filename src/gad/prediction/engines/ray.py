@@ -53,8 +53,6 @@ class RayEngine:
     def predict(self, request: Request, reporter: Reporter | None = None) -> PredictionSummary:
         """Predict a table, a folder or a pattern of tables into a folder of Parquet files."""
         reporter = reporter or Reporter()
-        if request.part:
-            raise ValueError("--part is for machines without a cluster: leave it out")
         tables = tables_of(str(request.data))
         with opened(tables[0][0]) as table:
             # Text files have texts, in the files of the output too, whatever the first rows hold.
@@ -70,10 +68,10 @@ class RayEngine:
         folder = Folder(Place(str(request.output)), identity)
         if any(place in folder.place for place in places):
             raise TableError(f"{request.output}: holds what is to be predicted; choose another.")
-        if (told := folder.begin(request.resume)) is not None:
+        told = folder.finished()
+        if told is not None and request.resume:
             reporter.message(f"{request.output} is finished already: there is nothing to do")
             return replace(PredictionSummary(**told), output=str(request.output))
-        read = partial(read_units, names=names, rows=self.rows, done=folder.parts())
         score = UnitWriter(
             replace(scorer, accelerator=request.accelerator),
             folder.place,
@@ -82,6 +80,8 @@ class RayEngine:
         with self._cluster(request.accelerator) as strategy:
             import ray
 
+            folder.begin(request.resume)
+            read = partial(read_units, names=names, rows=self.rows, done=folder.parts())
             dataset = ray.data.from_items(
                 [{"table": k, "place": str(place)} for k, place in enumerate(places)],
                 override_num_blocks=len(places),
@@ -94,9 +94,10 @@ class RayEngine:
                 **strategy,
             )
             units = gathered(results.iter_rows(), len(places), reporter)
-        return folder.finish(
+        done = folder.finish(
             units, places, list(scorer.predictor.targets), list(scorer.names.values())
         )
+        return done.told(reporter)
 
     def predict_dataset(
         self,
@@ -132,7 +133,11 @@ class RayEngine:
         ours = not ray.is_initialized()
         if ours:
             handler = signal.getsignal(signal.SIGTERM)  # Ray has one of its own
-            ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR)
+            try:
+                ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR)
+            except (ConnectionError, RuntimeError) as error:
+                where = self.address or "RAY_ADDRESS"
+                raise ValueError(f"no Ray cluster answers at {where!r}: {error}") from error
             with suppress(ValueError):  # not the main thread
                 signal.signal(signal.SIGTERM, handler)
         logging.getLogger("ray.data").setLevel(logging.ERROR)

@@ -179,27 +179,37 @@ class Folder:
     place: Place
     identity: Mapping[str, str]
 
-    def begin(self, resume: bool) -> dict[str, Any] | None:
-        """Make room for a run, or go on with one; the summary of one that is finished."""
+    def finished(self) -> dict[str, Any] | None:
+        """The summary of a run that is over and made from the same; refuse others' folders."""
+        manifest = self._same_run(self._files())
+        return manifest["summary"] if manifest.get("parts") == len(self.parts()) else None
+
+    def begin(self, resume: bool) -> None:
+        """Make room for a run, or go on with the one that is there."""
+        files = self._files()
+        if not (resume and self._same_run(files)):
+            for name in sorted(files):  # the manifest goes first, lest it stand for others' parts
+                files[name].remove()
+            self._note(None)
+
+    def _files(self) -> dict[str, Place]:
+        if self.place.state() is not None:
+            raise TableError(f"{self.place}: is a file; on a cluster the output is a folder.")
         skip = len(str(self.place).rstrip("/")) + 1
         files = {str(file)[skip:]: file for file, _ in self.place.files()}
-        ours = [n for n in files if _PART.fullmatch(n) or n in {_MANIFEST, _REJECTS}]
-        if len(ours) < len(files):
-            other = min(set(files) - set(ours))
+        ours = {_MANIFEST, _REJECTS}
+        if other := [name for name in files if name not in ours and not _PART.fullmatch(name)]:
             raise TableError(
-                f"{self.place}: holds other things than predictions ({other}); choose another."
+                f"{self.place}: holds other things than predictions ({other[0]}); choose another."
             )
-        manifest = {}
-        if resume and _MANIFEST in files:
-            with suppress(ValueError):  # damaged: it begins again
-                manifest = json.loads(files[_MANIFEST].read())
-        if manifest.get("identity") == self.identity:
-            whole = manifest["parts"] == len(self.parts())
-            return manifest["summary"] if whole else None
-        for name in sorted(ours):  # the manifest goes first, lest it stand for others' parts
-            files[name].remove()
-        self._note(None)
-        return None
+        return files
+
+    def _same_run(self, files: Mapping[str, Place]) -> dict[str, Any]:
+        """What is noted of the run, if it was made from the same; a damaged note is none."""
+        with suppress(KeyError, ValueError, TypeError):
+            found = dict(json.loads(files[_MANIFEST].read()))
+            return found if found["identity"] == self.identity else {}
+        return {}
 
     def parts(self) -> frozenset[str]:
         """The names of the parts that are there."""
