@@ -7,7 +7,9 @@ Every kernel takes addresses and whole numbers and returns 0, or why it failed. 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import Structure, c_float, c_int64, c_void_p
+from functools import cache
 from typing import Any, TypeVar
 
 from torch import Tensor
@@ -77,7 +79,7 @@ class Block(Structure):
         *_numbers("channels", "towers", "aggregators", "scalers"),
         *_pointers("names", "scales", "factor", *WEIGHTS[:6], *WEIGHTS[8:12]),
         *_pointers("edges", "edge_weight"),
-        *_numbers("edge_channels", "centre_is_node"),
+        *_numbers("edge_channels", "centre_is_node", "residual"),
         ("slope", c_float),
     )
 
@@ -108,10 +110,15 @@ def struct(kind: type[_S], **values: Any) -> _S:
     return made
 
 
-def integers(values: Any) -> ctypes.Array[c_int64]:
+def integers(values: Sequence[int]) -> ctypes.Array[c_int64]:
     """Whole numbers as an array of C."""
-    numbers = tuple(values)
-    return (c_int64 * len(numbers))(*numbers)
+    return (c_int64 * len(values))(*values)
+
+
+@cache
+def numbers_of(aggregators: tuple[str, ...]) -> ctypes.Array[c_int64]:
+    """The kernels' numbers of aggregators."""
+    return integers([AGGREGATORS.index(name) for name in aggregators])
 
 
 def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
@@ -121,14 +128,19 @@ def call(library: ctypes.CDLL, name: str, *arguments: Any) -> None:
         MemoryError: if it found no room to work in.
         RuntimeError: if it failed otherwise.
     """
-    function = getattr(library, name)
-    # Addresses and whole numbers alike are as wide as a pointer.
-    function.argtypes, function.restype = [c_void_p] * len(arguments), ctypes.c_int
-    code = function(*map(_address, arguments))
+    code = _function(library, name, len(arguments))(*map(_address, arguments))
     if code == _NO_MEMORY:
         raise MemoryError(f"no memory left for the compiled kernel {name!r}")
     if code:
         raise RuntimeError(f"the compiled kernel {name!r} failed with code {code}")
+
+
+@cache
+def _function(library: ctypes.CDLL, name: str, arguments: int) -> Any:
+    function = getattr(library, name)
+    # Addresses and whole numbers alike are as wide as a pointer.
+    function.argtypes, function.restype = [c_void_p] * arguments, ctypes.c_int
+    return function
 
 
 def _address(argument: Any) -> Any:

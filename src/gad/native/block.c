@@ -1,6 +1,6 @@
 /* One block of Graph Anisotropic Diffusion, forward and backward: the order of the other kernels.
 
-   h = LeakyReLU(diffuse(x)); f = norm(filters(h)); u = LeakyReLU(across f); y = combine [h, u].
+   h = LeakyReLU(diffuse(x)); f = norm(filters(h)); u = LeakyReLU(across f); y = x + combine [h, u].
 
    Parts that are not given (NULL) are left out: without a basis h = x; without `combine` the block
    ends with u; without `across` it ends with f. x and y are row-major [N, C], as the eigenbases and
@@ -27,7 +27,7 @@ typedef struct {
     const float *combine, *combine_bias;            /* [C, 2C], [C]; or NULL */
     const float *edges, *edge_weight;               /* [E, D] features, [C, D]; or NULL */
     int64_t edge_channels;                          /* D */
-    int64_t centre_is_node;
+    int64_t centre_is_node, residual;
     float slope;                                    /* of LeakyReLU below 0 */
 } Block;
 
@@ -344,6 +344,7 @@ int block_forward(const Block *block, const float *x, float *memory, float *y)
                 between = CHUNK;
             }
             transpose(C, end - from, result, between, y + from * C, C);
+            for (int64_t i = from * C; block->residual && i < end * C; i++) y[i] += x[i];
         }
     }
     free(room);
@@ -456,5 +457,6 @@ int block_backward(const Block *block, const float *grad, float *memory, float *
         TRY(diffuse_backward(block->basis, &block->response, C, diffused, k.coefficients, grad_x,
                              grads->times));
     }
+    for (int64_t i = 0; block->residual && i < N * C; i++) grad_x[i] += grad[i];
     return DONE;
 }

@@ -89,6 +89,8 @@ class GADBlock(nn.Module):
     ) -> Tensor:
         """One block: x [N, C] → [N, C]."""
         y = compiled.try_block(self, x, operators, edge_attr)
+        if y is not None and not self.drops:
+            return y
         if y is None:
             h = x
             if self.diffusion is not None:
@@ -99,6 +101,11 @@ class GADBlock(nn.Module):
                 y = self.combine(torch.cat([h, y], dim=1))
         y = F.dropout(y, self.dropout, self.training)
         return x + y if self.residual else y
+
+    @property
+    def drops(self) -> bool:
+        """Whether dropout is at work."""
+        return self.training and self.dropout > 0
 
     def normed_filters(
         self, h: Tensor, operators: GraphOperators, edge_attr: Tensor | None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from gad import native
 from gad.operators.eigenbasis import ragged_arange, starts
-from gad.operators.layouts import Basis, FlatBasis, JaggedField, Neighbours, PaddedBasis, jagged
+from gad.operators.layouts import Basis, FlatBasis, Neighbours, PaddedBasis, jagged
 from gad.operators.packing import Flat, concatenate, pick, present, well_formed
 from gad.operators.sparse import csr_matrix
 
@@ -203,41 +203,13 @@ class GraphOperators:
             first = starts(extra)[edges].repeat_interleave(extra[edges])
             changed["field_others"] = self.field_others[first + ragged_arange(extra[edges])]
         result = replace(self, **changed)
+        result._cache["well_formed"] = self.well_formed
         result._cache["neighbours"] = replace(
             layout, order=None, rank=None, edges=numbers, given=None, arranged=True
         )
         if self.origin is not None:
             result._cache["origin"] = (*self.origin[:2], layout.rank)
         return result
-
-    @property
-    def jagged_field(self) -> JaggedField:
-        """The field on edges in jagged diagonals, nodes by rank."""
-        return self.once("jagged_field", self._jagged_field)
-
-    def _jagged_field(self) -> JaggedField:
-        first, norm = self.need_field()
-        layout = self.neighbours
-        node, row, edge, value = self.other_directions
-        sums = first.new_zeros(2, self.num_nodes)
-        sums = sums.index_add_(1, self.target, torch.stack([first, norm]))
-        if layout.order is not None and layout.rank is not None:
-            sums, node = sums[:, layout.order], layout.rank[node]
-        if not layout.arranged:
-            place = torch.empty_like(layout.edges)
-            place[layout.edges] = torch.arange(self.num_edges, device=self.device)
-            first, norm, edge = first[layout.edges], norm[layout.edges], place[edge]
-        return JaggedField(
-            first=first,
-            norm=norm,
-            first_sum=sums[0],
-            norm_sum=sums[1],
-            node=node,
-            row=row,
-            edge=edge,
-            value=value,
-            row_sum=value.new_zeros(node.numel()).index_add_(0, row, value),
-        )
 
     @property
     def padded_basis(self) -> PaddedBasis:

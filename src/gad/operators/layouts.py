@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
@@ -212,31 +212,6 @@ class Neighbours:
     edges: Tensor
     given: Tensor | None
     arranged: bool = False
-
-
-@dataclass(frozen=True)
-class JaggedField:
-    """The normalised field in jagged order.
-
-    ``first`` and ``norm`` [E] on edges with their sums ``first_sum`` and ``norm_sum`` [N] into each
-    node; directions after the first are rows of their own (:attr:`GraphOperators.other_directions`)
-    with ``node`` [R], ``row``, ``edge`` and ``value`` [X] and their sums ``row_sum`` [R].
-    """
-
-    first: Tensor
-    norm: Tensor
-    first_sum: Tensor
-    norm_sum: Tensor
-    node: Tensor
-    row: Tensor
-    edge: Tensor
-    value: Tensor
-    row_sum: Tensor
-
-    def to(self, dtype: torch.dtype) -> JaggedField:
-        """The same in another floating type."""
-        names = ("first", "norm", "first_sum", "norm_sum", "value", "row_sum")
-        return replace(self, **{name: getattr(self, name).to(dtype) for name in names})
 
 
 def jagged(source: Tensor, degree: Tensor, reverse: Tensor, position: Tensor) -> Neighbours:

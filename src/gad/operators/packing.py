@@ -132,6 +132,7 @@ def pick(operators: GraphOperators, graphs: Tensor) -> tuple[GraphOperators, Ten
             values[name] = at[how.level].take(array)
     chosen = replace(operators, **values, num_graphs=graphs.numel(), num_given_edges=edges.total)
     chosen.once("graph_sizes", lambda: count[0])
+    chosen.once("well_formed", lambda: operators.well_formed)
     chosen.once("origin", lambda: (operators, graphs, None))
     return chosen, nodes.places, edges.places
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules import module as global_hooks
+from torch.nn.modules import module as module_hooks
 
 from gad import native
 from gad import nn as gad_nn
@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 _POWERS = {Heat: 1, ImplicitStep: 2}
 # Beyond this degree the slots become too many and too short, and the weights by degree too many.
 _MOST_SLOTS = 32
-_HOOKS = ("forward", "forward_pre", "backward", "backward_pre")
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_EVERYWHERE = [getattr(module_hooks, f"_global{name}") for name in _HOOKS]
 _LINEAR = nn.Linear.forward
 
 
@@ -53,7 +54,7 @@ def try_filters(
 def try_block(
     block: GADBlock, x: Tensor, operators: GraphOperators, edge_attr: Tensor | None
 ) -> Tensor | None:
-    """What a block gives before dropout and residual, or None where C must not be used."""
+    """What a block gives, up to dropout if it drops, or None where C must not be used."""
     if not native.accepts(x, edge_attr) or not _accepts_parts(block, operators):
         return None
     return _run(block.aggregation, block, x, operators, edge_attr)
@@ -75,18 +76,19 @@ def _accepts_parts(block: GADBlock, operators: GraphOperators) -> bool:
         and nn.Linear.forward is _LINEAR
         and (norm is None or (_is_bare(norm, gad_nn.BatchNorm) and _accepts_norm(norm)))
         and (diffusion is None or _accepts_diffusion(diffusion, operators))
-        and not any(getattr(global_hooks, f"_global_{kind}_hooks") for kind in _HOOKS)
+        and not any(_EVERYWHERE)
     )
 
 
 def _is_bare(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     """Whether a module is exactly of this type and calling it does nothing but its forward."""
+    own = vars(module)
     return (
         type(module) in kinds
-        and not any(getattr(module, f"_{kind}_hooks") for kind in _HOOKS)
-        and not module._modules
-        and "forward" not in vars(module)
-        and module._compiled_call_impl is None
+        and not any(own[name] for name in _HOOKS)
+        and not own["_modules"]
+        and "forward" not in own
+        and own.get("_compiled_call_impl") is None
     )
 
 
@@ -179,8 +181,7 @@ class _Layout:
     def __init__(self, operators: GraphOperators) -> None:
         given = operators.neighbours
         self.order, self.rank, self.given = given.order, given.rank, given.given
-        if self.order is not None or self.given is not None:
-            operators = operators.arranged()
+        operators = operators if given.arranged else operators.arranged()
         layout = operators.neighbours
         self.slots = len(layout.counts)
         tensors = {
@@ -189,8 +190,7 @@ class _Layout:
             "degree": layout.degree.to(torch.float32),
         }
         if operators.has_directions:
-            field = vars(operators.jagged_field.to(torch.float32))
-            tensors |= {name: values.contiguous() for name, values in field.items()}
+            tensors |= _field(operators)
         self.graphs = bindings.struct(
             bindings.Graphs,
             nodes=operators.num_nodes,
@@ -204,6 +204,24 @@ class _Layout:
         )
         self.basis = operators.flat_basis.struct() if operators.has_basis else None
         self.factor = operators.inverse_root_size.to(torch.float32)
+
+
+def _field(operators: GraphOperators) -> dict[str, Tensor]:
+    """The field on arranged edges, its sums into nodes, and the directions after the first."""
+    first, norm = (values.to(torch.float32).contiguous() for values in operators.need_field())
+    node, row, edge, value = operators.other_directions
+    value = value.to(torch.float32).contiguous()
+    return {
+        "first": first,
+        "norm": norm,
+        "first_sum": operators.sum_edges(first),
+        "norm_sum": operators.sum_edges(norm),
+        "node": node,
+        "row": row,
+        "edge": edge,
+        "value": value,
+        "row_sum": value.new_zeros(node.numel()).index_add_(0, row, value),
+    }
 
 
 def _layout(operators: GraphOperators) -> _Layout | None:
@@ -246,7 +264,7 @@ class _Call:
             "towers": filters.towers,
             "aggregators": len(filters.aggregators),
             "scalers": len(filters.scalers),
-            "names": bindings.integers(map(bindings.AGGREGATORS.index, filters.aggregators)),
+            "names": bindings.numbers_of(filters.aggregators),
             "scales": _scales(filters.scalers, float(filters.delta), layout.slots),
             "edge_channels": filters.edge_channels,
             "centre_is_node": filters.dx_centre == "node",
@@ -254,6 +272,7 @@ class _Call:
         if block is None:
             return _Call(fixed, None, 0)
         fixed["slope"] = block.slope
+        fixed["residual"] = block.residual and not block.drops
         fixed["factor"] = layout.factor if block.graph_norm else None
         fixed["basis"] = None if block.diffusion is None else layout.basis
         power = 0 if block.diffusion is None else _POWERS[type(block.diffusion.scheme)]
