@@ -104,8 +104,11 @@ def check_sizes(library: ctypes.CDLL) -> None:
 
 def struct(kind: type[_S], **values: Any) -> _S:
     """A structure that points to tensors, arrays and structures, and keeps them alive."""
-    # A response is part of the block itself; everything else is pointed to.
-    made = kind(**{k: v if isinstance(v, Response) else _address(v) for k, v in values.items()})
+    made = kind()
+    for name, value in values.items():
+        if value is not None:
+            # A response is part of the block itself; everything else is pointed to.
+            setattr(made, name, value if isinstance(value, Response) else _address(value))
     made.kept = values
     return made
 
@@ -145,8 +148,8 @@ def _function(library: ctypes.CDLL, name: str, arguments: int) -> Any:
 
 def _address(argument: Any) -> Any:
     """Where a tensor, an array or a structure is; a number or None is what it is."""
+    if argument is None or isinstance(argument, (int, float)):
+        return argument
     if isinstance(argument, Tensor):
         return argument.data_ptr()
-    if isinstance(argument, Structure | ctypes.Array):
-        return ctypes.addressof(argument)
-    return argument
+    return ctypes.addressof(argument)
