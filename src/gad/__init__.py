@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from gad.operators import GraphOperators, build_operators
     from gad.prediction.predictor import load
     from gad.pyg import AddGraphOperators
+    from gad.sampling import NodeSampler
+    from gad.training.nodes import train_nodes
     from gad.training.run import train
 
 __version__ = "0.1.0"
@@ -35,12 +37,14 @@ __all__ = [
     "GraphOperators",
     "MoleculeClassifier",
     "MoleculeRegressor",
+    "NodeSampler",
     "__version__",
     "build_operators",
     "load",
     "nn",
     "operators",
     "train",
+    "train_nodes",
 ]
 
 # Public name → the module it lives in.
@@ -49,9 +53,11 @@ _HOMES = {
     "GraphOperators": "gad.operators",
     "MoleculeClassifier": "gad.estimators",
     "MoleculeRegressor": "gad.estimators",
+    "NodeSampler": "gad.sampling",
     "build_operators": "gad.operators",
     "load": "gad.prediction.predictor",
     "train": "gad.training.run",
+    "train_nodes": "gad.training.nodes",
 }
 _SUBPACKAGES = frozenset({"nn", "operators"})
 

@@ -15,6 +15,8 @@ from gad.cli.draw import draw
 from gad.cli.figures import figures
 from gad.cli.info import info, recipes
 from gad.cli.join import join
+from gad.cli.nodes import predict as predict_nodes
+from gad.cli.nodes import train as train_nodes
 from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
 from gad.cli.reproduce import qm9, zinc
@@ -106,6 +108,28 @@ _add(
     "gad tune measured.csv --target logS --space mine.toml --set epochs=20 --prune",
     "gad tune qm9 --target mu --recipe qm9 --space qm9-paper --trials 100 --storage qm9.db",
     "gad train measured.csv --target logS --recipe runs/tune/best.toml",
+)
+nodes = typer.Typer(
+    name="nodes",
+    help="The nodes of one graph: train a classifier of them, predict with it.",
+    epilog=examples("gad nodes train cora", "gad nodes predict model.gad nodes.csv -o out.csv"),
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.add_typer(nodes, rich_help_panel=_USE)
+_add(
+    train_nodes,
+    None,
+    "gad nodes train cora --out runs/cora",
+    "gad nodes train papers.csv --edges citations.csv --label subject",
+    "gad nodes train graph.pt --set model=gad-s --set layers=8 --set norm=batch --seed 1",
+    to=nodes,
+)
+_add(
+    predict_nodes,
+    None,
+    "gad nodes predict runs/papers/model.gad papers.csv --edges citations.csv -o classes.csv",
+    to=nodes,
 )
 _add(info, _LOOK, "gad info runs/esol/model.gad", "gad info model.gad --json")
 _add(

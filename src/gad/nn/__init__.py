@@ -7,6 +7,7 @@ from gad.nn.block import GADBlock
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion, SpectralDiffusion
 from gad.nn.encoders import CategoricalEncoder, FeatureEncoder
 from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest
+from gad.nn.nodes import NodeBlock, NodeGAD
 from gad.nn.norm import BatchNorm
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "Head",
     "ImplicitDiffusion",
     "Linear",
+    "NodeBlock",
+    "NodeGAD",
     "SpectralDiffusion",
     "count_parameters",
     "decay_groups",

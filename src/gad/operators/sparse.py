@@ -19,7 +19,37 @@ def csr_matrix(target: Tensor, source: Tensor, value: Tensor, mass: Tensor) -> T
         order = (rows * n + columns).argsort()
         source, value = columns[order], value[order]
         degree = degree + (degree == 0)
-    starts = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
+    return _csr(torch.cat([degree.new_zeros(1), degree.cumsum(0)]), source, value, (n, n))
+
+
+def compressed(row: Tensor, column: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
+    """A matrix of entries in any order; those of one place add up.
+
+    >>> at = torch.tensor([1, 0, 1])
+    >>> compressed(at, at, torch.tensor([1.0, 2.0, 3.0]), (2, 2)).to_dense()
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    place, entry = torch.unique(row * size[1] + column, return_inverse=True)
+    total = value.new_zeros(place.numel()).index_add_(0, entry, value)
+    counts = torch.bincount(place // size[1], minlength=size[0])
+    return _csr(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), place % size[1], total, size)
+
+
+def with_values(matrix: Tensor, values: Tensor) -> Tensor:
+    """A sparse matrix with other numbers in the same places."""
+    return _csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
+
+
+def to_csr(matrix: Tensor) -> Tensor:
+    """A dense matrix in compressed rows; one that is sparse already stays as it is."""
+    if matrix.layout == torch.sparse_csr:
+        return matrix
+    row, column = matrix.nonzero().unbind(1)
+    return compressed(row, column, matrix[row, column], (matrix.shape[0], matrix.shape[1]))
+
+
+def _csr(starts: Tensor, column: Tensor, value: Tensor, size: tuple[int, ...]) -> Tensor:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
-        return torch.sparse_csr_tensor(starts, source, value, (n, n), check_invariants=False)
+        return torch.sparse_csr_tensor(starts, column, value, size, check_invariants=False)

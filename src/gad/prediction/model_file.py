@@ -6,34 +6,36 @@ against each other before anything is built. There is no pickle.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from gad.data.atomic import write_atomic
 from gad.data.store.molecules import Preparation
 from gad.nn import GAD
+from gad.prediction.sealed import (
+    MOLECULES,
+    ModelFileError,
+    checksum,
+    damaged,
+    read_sealed,
+    sealed,
+)
 from gad.settings.model import Inputs, build_model
 from gad.settings.recipe import Recipe
 from gad.settings.task import Scale, Target, Task
+
+__all__ = ["FORMAT", "Model", "ModelFileError", "Part", "checksum", "load_model", "read_card"]
 
 FORMAT = 3
 """Of the file. Format 1 has no checksum; 1 and 2 have one scaling for all members, and a recipe
 without sections. All are read."""
 
-_KEY, _CHECKSUM = "gad", "sha256"
 _SCALE = "scale"
-
-
-class ModelFileError(ValueError):
-    """A model file that cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,22 +109,11 @@ class Model:
         card = json.dumps(
             {**self.card(), "recipe": self.recipe.to_sections()}, sort_keys=True, allow_nan=True
         )
-        sealed = {_KEY: card, _CHECKSUM: checksum(card, tensors)}
-        return save(tensors, metadata=sealed)
+        return sealed(MOLECULES, card, tensors)
 
     def save(self, path: str | Path) -> None:
         """Write the file, whole or not at all."""
         write_atomic(path, self.to_bytes())
-
-
-def checksum(card: str, tensors: dict[str, Tensor]) -> str:
-    """One name for a card and its weights: a single bit changed gives another."""
-    digest = hashlib.sha256(card.encode("utf-8", "surrogatepass"))
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        digest.update(f"\0{name}\0{tensor.dtype}\0{list(tensor.shape)}\0".encode())
-        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -135,12 +126,7 @@ def _recipe(path: str | Path, card: dict[str, Any]) -> Recipe:
     try:
         return Recipe.from_dict(card["recipe"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path, error) from error
-
-
-def _damaged(path: str | Path, error: Exception) -> ModelFileError:
-    reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return ModelFileError(f"{path} is damaged or not a model of this program: {reason}")
+        raise damaged(path, error) from error
 
 
 def load_model(path: str | Path) -> Model:
@@ -171,7 +157,7 @@ def load_model(path: str | Path) -> Model:
     except ModelFileError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, RuntimeError, OverflowError) as error:
-        raise _damaged(path, error) from error
+        raise damaged(path, error) from error
     return Model(members, scales, recipe, task, preparation, inputs, features, notes, parts)
 
 
@@ -187,36 +173,12 @@ def _check_scale(path: str | Path, scale: Scale, task: Task, inputs: Inputs) -> 
 
 
 def _read(path: str | Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    path = Path(path)
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise ModelFileError(f"{path} {what}: a model is the file model.gad of a training run")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ValueError, MemoryError) as error:
-        raise ModelFileError(f"{path} is not a model file, or is damaged: {error}") from error
-    if _KEY not in metadata:
-        raise ModelFileError(f"{path} is a safetensors file, but not a model of this program")
-    try:
-        card = json.loads(metadata[_KEY])
-        version = int(card["format"])
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ModelFileError(f"{path} is damaged: its card cannot be read") from error
-    if not 1 <= version <= FORMAT:
-        age = "a newer" if version > FORMAT else "an older"
-        raise ModelFileError(
-            f"{path} has {age} format ({version}; this version reads up to {FORMAT}): "
-            "use the version of gad that wrote it, or train again"
-        )
-    if version > 1 and metadata.get(_CHECKSUM) != checksum(metadata[_KEY], tensors):
-        raise ModelFileError(f"{path} is damaged: its checksum does not fit")
-    if version < 3:
+    card, tensors = read_sealed(path, MOLECULES, FORMAT)
+    if card["format"] < 3:
         try:
             _update(card, tensors)
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise _damaged(path, error) from error
+            raise damaged(path, error) from error
     return card, tensors
 
 

@@ -1,0 +1,195 @@
+"""``gad nodes``: classes of the nodes of one graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from gad.cli.console import Outcome, facts
+from gad.cli.options import COLUMNS, OUTPUT, SPLITTING, STRICT_CODE, Model, Strict, changes, option
+
+if TYPE_CHECKING:
+    from gad.data.nodes import NodeColumns
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Where a graph comes from: of `gad nodes train` and `gad nodes predict` alike."""
+
+    data: Annotated[
+        str,
+        typer.Argument(
+            metavar="DATA",
+            help="A table of nodes; a folder with nodes.csv and edges.csv; a torch_geometric Data "
+            "saved as .pt; or a known set: cora, citeseer, photo, cs, minesweeper.",
+        ),
+    ]
+    edges: Annotated[
+        Path | None,
+        option("The table of edges.", default="edges.* beside the nodes", metavar="FILE"),
+    ] = None
+    id_: Annotated[
+        str | None,
+        option(
+            "The column that names a node.", "--id",
+            default="id, node, name, or the first", metavar="COL", panel=COLUMNS,
+        ),
+    ] = None  # fmt: skip
+    label: Annotated[
+        str | None,
+        option(
+            "The column of the classes; an empty cell is unknown.",
+            default="label, class, y or target", metavar="COL", panel=COLUMNS,
+        ),
+    ] = None  # fmt: skip
+    feature: Annotated[
+        list[str] | None,
+        option(
+            "A column of numbers to learn from; once for each.",
+            default="all others", metavar="COL", panel=COLUMNS,
+        ),
+    ] = None  # fmt: skip
+    source: Annotated[
+        str | None,
+        option("One end of an edge.", default="source, or the first", metavar="COL", panel=COLUMNS),
+    ] = None
+    target: Annotated[
+        str | None,
+        option("The other end.", default="target, or the second", metavar="COL", panel=COLUMNS),
+    ] = None
+    weight: Annotated[
+        str | None,
+        option("The weight of an edge, above 0.", default="weight", metavar="COL", panel=COLUMNS),
+    ] = None
+    split_column: Annotated[
+        str | None,
+        option(
+            "The column that says train, val or test.", default="split", metavar="COL",
+            panel=SPLITTING,
+        ),
+    ] = None  # fmt: skip
+
+    def columns(self, features: tuple[str, ...] | None = None) -> NodeColumns:
+        """Which columns are what."""
+        from gad.data.nodes import NodeColumns
+
+        return NodeColumns(
+            id=self.id_,
+            label=self.label,
+            split=self.split_column,
+            source=self.source,
+            target=self.target,
+            weight=self.weight,
+            features=tuple(self.feature) if self.feature else features,
+        )
+
+
+def train(
+    graph: Graph,
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "Change a setting: model, layers, channels, dropout, time, directions, epochs, …; "
+            "once for each.",
+            "--set",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    seed: Annotated[int | None, option("Short for --set seed=S.", metavar="S")] = None,
+    metric: Annotated[
+        str | None,
+        option(
+            "What the best epoch is chosen by: accuracy, or roc_auc for two classes.",
+            default="accuracy",
+            metavar="NAME",
+        ),
+    ] = None,
+    split: Annotated[
+        int,
+        option("Which of several splits of the data.", min=0, metavar="N", panel=SPLITTING),
+    ] = 0,
+    out: Annotated[
+        Path | None,
+        option("The folder of the run.", default="a new one in gad-runs", metavar="DIR"),
+    ] = None,
+    strict: Strict = False,
+    as_json: bool = False,
+) -> Outcome:
+    """Train a classifier of the nodes of one graph.
+
+    Writes model.gad, report.html and summary.json into a folder, and rejects.csv with the rows of
+    the tables that could not be used. What the settings are by default depends on how many labels
+    there are; a split that is not given is drawn 60:20:20 by the seed.
+    """
+    from gad.cli.progress import listener
+    from gad.training.nodes import train_nodes
+
+    if metric not in {None, "accuracy", "roc_auc"}:
+        raise typer.BadParameter(f"--metric is accuracy or roc_auc, not {metric!r}")
+    with listener(quiet=as_json) as reporter:
+        done = train_nodes(
+            graph.data,
+            edges=graph.edges,
+            columns=graph.columns(),
+            settings=changes(settings, seed),
+            metric=metric,
+            split=split,
+            out=out,
+            reporter=reporter,
+        )
+    names = {"model": "model.gad", "report": "report.html", "rejected rows": "rejects.csv"}
+    paths = {k: str(done.directory / n) for k, n in names.items() if (done.directory / n).exists()}
+    told = {key: value for key, value in done.summary.items() if key != "curve"}
+    shown = facts({**_scores(done.summary), **paths})
+    rejected = done.summary["rows"]["rejected"]
+    return Outcome({**told, "paths": paths}, shown, STRICT_CODE if strict and rejected else 0)
+
+
+def predict(
+    model: Model,
+    graph: Graph,
+    out: Annotated[
+        Path,
+        option(
+            "Where to write: .csv, .tsv (also with .gz) or .parquet.",
+            "--out",
+            "-o",
+            metavar="OUT",
+            panel=OUTPUT,
+        ),
+    ],
+    strict: Strict = False,
+) -> Outcome:
+    """Predict the classes of all nodes of a graph.
+
+    Writes a row for each node: its name, the predicted class, and the probability of every class.
+    Where the graph has classes of its own, says how many were found.
+    """
+    from gad.prediction.nodes import predict_nodes
+
+    done = predict_nodes(model, graph.data, out, edges=graph.edges, columns=graph.columns)
+    shown = facts(
+        {
+            "predicted": f"{done['nodes']:,} nodes",
+            "rejected": f"{done['rejected']:,} rows of the tables" if done["rejected"] else None,
+            **{name: f"{value:.4f}" for name, value in (done["metrics"] or {}).items() if value},
+            "written": done["output"],
+        }
+    )
+    return Outcome(done, shown, STRICT_CODE if strict and done["rejected"] else 0)
+
+
+def _scores(summary: dict[str, Any]) -> dict[str, Any]:
+    """What a person wants to see first."""
+    metric = summary["metric"]
+    values = {part: scores[metric] for part, scores in summary["metrics"].items()}
+    parts = (f"{part} {'–' if v is None else f'{v:.4f}'}" for part, v in values.items())
+    return {
+        "nodes": f"{summary['data']['nodes']:,}, {summary['data']['edges']:,} edges",
+        metric: ", ".join(parts),
+        "best epoch": f"{summary['best_epoch']} of {summary['epochs']}",
+        "parameters": f"{summary['parameters']:,}",
+    }
