@@ -37,7 +37,7 @@ def test_every_parameter_receives_a_gradient(form, scheme):
     options = {"diffusion": scheme, **FORMS[form]}
     model = NodeGAD(5, 3, channels=8, dropout=0.0, input_dropout=0.0, **options)
     for block in model.blocks:  # what is diffused comes in with weights of 0
-        torch.nn.init.uniform_(block.mix.weight, -0.5, 0.5)
+        torch.nn.init.uniform_(block.mlp[0].weight, -0.5, 0.5)
     y = model(features(operators.num_nodes), operators)
     assert y.shape == (operators.num_nodes, 3)
     y.square().sum().backward()
@@ -77,16 +77,16 @@ def test_sparse_features_train_the_embedding():
 
 def test_a_block_begins_as_a_layer_of_graphsage():
     torch.manual_seed(0)
-    block = NodeBlock(4, ImplicitDiffusion(4), filters=("mean", "dx"), residual=False)
+    block = NodeBlock(4, ImplicitDiffusion(4), filters=("mean", "dx"))
     g = graph()
-    operators = g.operators(torch.float32, basis=False)
     x = features(g.num_nodes, 4)
     A = torch.from_numpy(g.adjacency).float()
     mean = (A @ x) / A.sum(1, keepdim=True).clamp_min(1)
-    weight = block.mix.weight
-    assert bool((weight[:, 8:] == 0).all())
-    expected = (torch.cat([x, mean], 1) @ weight[:, :8].t() + block.mix.bias).relu()
-    torch.testing.assert_close(block(x, operators), expected)
+    first = block.mlp[0]
+    assert bool((first.weight[:, 8:] == 0).all())
+    sage = torch.cat([x, mean], 1) @ first.weight[:, :8].t() + first.bias
+    expected = x + block.mlp[1:](sage)
+    torch.testing.assert_close(block(x, g.operators(torch.float32, basis=False)), expected)
 
 
 def test_symmetric_outputs_are_a_function_of_the_symmetric_laplacian():

@@ -16,6 +16,7 @@ from gad.cli.figures import figures
 from gad.cli.info import info, recipes
 from gad.cli.join import join
 from gad.cli.nodes import predict as predict_nodes
+from gad.cli.nodes import reproduce as reproduce_nodes
 from gad.cli.nodes import train as train_nodes
 from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
@@ -67,12 +68,16 @@ reproduce = typer.Typer(
 
 
 def _add(
-    command: Callable[..., Outcome], panel: str | None, *lines: str, to: typer.Typer = app
+    command: Callable[..., Outcome],
+    panel: str | None,
+    *lines: str,
+    to: typer.Typer = app,
+    name: str | None = None,
 ) -> None:
     """Register a command; a paragraph of its docstring is one line, which the terminal breaks."""
     paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
     text = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
-    to.command(help=text, rich_help_panel=panel, epilog=examples(*lines))(unfolded(command))
+    to.command(name, help=text, rich_help_panel=panel, epilog=examples(*lines))(unfolded(command))
 
 
 _USE, _LOOK, _PAPER = "Train and use a model", "Look", "The paper's experiments"
@@ -158,10 +163,19 @@ _add(
     to=reproduce,
 )
 _add(
+    reproduce_nodes,
+    None,
+    "gad reproduce nodes --data cora --model gad-i --model gcn",
+    "gad reproduce nodes --resume",
+    "gad reproduce nodes --data minesweeper --model gad-i --set directions=false",
+    to=reproduce,
+    name="nodes",
+)
+_add(
     figures,
     None,
     "gad reproduce figures -o figures --model results/zinc/model.gad",
     'gad reproduce figures -o figures --smiles "CC(=O)Oc1ccccc1C(=O)O aspirin"',
     to=reproduce,
 )
-_add(table, _PAPER, "gad table zinc", "gad table qm9 --markdown", "gad table zinc --json")
+_add(table, _PAPER, "gad table zinc", "gad table nodes --markdown", "gad table qm9 --json")

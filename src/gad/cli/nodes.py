@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gad.cli.console import Outcome, facts
-from gad.cli.options import COLUMNS, OUTPUT, SPLITTING, STRICT_CODE, Model, Strict, changes, option
+from gad.cli.console import Outcome, facts, grid
+from gad.cli.options import (
+    COLUMNS,
+    OUTPUT,
+    RUNNING,
+    SPLITTING,
+    STRICT_CODE,
+    Model,
+    Strict,
+    changes,
+    one_of,
+    option,
+)
 
 if TYPE_CHECKING:
     from gad.data.nodes import NodeColumns
+
+# As in gad.experiments.nodes and gad.settings.nodes, which take a second to import.
+NODE_SETS = ("cora", "citeseer", "photo", "cs", "minesweeper")
+NODE_MODELS = ("gad-i", "gad-s", "gcn", "sage", "gat")
 
 
 @dataclass(frozen=True)
@@ -180,6 +196,64 @@ def predict(
         }
     )
     return Outcome(done, shown, STRICT_CODE if strict and done["rejected"] else 0)
+
+
+def reproduce(
+    data: Annotated[
+        list[str] | None,
+        option("A graph; once for each.", default="all five", **one_of(*NODE_SETS)),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        option("A model; once for each.", default="all five", **one_of(*NODE_MODELS)),
+    ] = None,
+    settings: Annotated[
+        list[str] | None,
+        option(
+            "Change a setting of every training; it is recorded as another model.",
+            "--set",
+            metavar="KEY=VALUE",
+        ),
+    ] = None,
+    seeds: Annotated[int, option("Train the best setting so often.", min=1, metavar="N")] = 10,
+    resume: Annotated[
+        bool,
+        option("Go on; what is finished is not repeated.", "--resume", panel=RUNNING),
+    ] = False,
+    minutes: Annotated[
+        float | None,
+        option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
+    ] = None,
+    results: Annotated[Path, option("Where records are kept.", metavar="DIR", panel=OUTPUT)] = Path(
+        "results"
+    ),
+    as_json: bool = False,
+) -> Outcome:
+    """Compare GAD with PyTorch Geometric's GCN, SAGE and GAT on the nodes of five graphs.
+
+    Every model tries the same eight settings on the validation nodes; the best is trained with ten
+    seeds. One process with one thread; about five hours for all. Records are kept in DIR/nodes.
+    """
+    from gad.cli.progress import listener
+    from gad.experiments.nodes import Cell, NodePlace, reproduce_nodes
+
+    changed = tuple(sorted(changes(settings).items()))
+    cells = [
+        Cell(name, kind, changed)
+        for name in dict.fromkeys(data or NODE_SETS)
+        for kind in dict.fromkeys(model or NODE_MODELS)
+    ]
+    until = None if minutes is None else time.time() + 60 * minutes
+    with listener(quiet=as_json) as reporter:
+        done = reproduce_nodes(cells, NodePlace(results, until, resume, seeds), reporter)
+    runs = [
+        {key: value for key, value in record.items() if key not in {"search", "runs"}}
+        for record in done
+    ]
+    shown = grid(
+        ("set", "model", "status"), (), [[r["data"], r["model"], r["status"]] for r in runs]
+    )
+    return Outcome({"runs": runs, "results": str(results), "messages": reporter.messages}, shown)
 
 
 def _scores(summary: dict[str, Any]) -> dict[str, Any]:

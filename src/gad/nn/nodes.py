@@ -27,19 +27,19 @@ JUMPING = ("last", "sum", "cat")
 class NodeBlock(nn.Module):
     """Diffuse, filter, mix, and add to what came in.
 
-    ``h = r_t(M⁻¹L) x``, ``y = W [x, mean(x), h, B_av h, |B_dx h|] + b``,
-    ``out = x + dropout(ReLU(norm(y)))``
+    ``h = r_t(M⁻¹L) x``, ``out = x + MLP [x, mean(x), h, B_av h, |B_dx h|]``
 
-    Of x itself neighbours are averaged, of the diffused signal the directions are read. W starts
-    with zeros for everything diffused: a block begins as GraphSAGE's layer, and diffusion comes in
-    where it helps, with a time of its own for every channel.
+    The MLP is a linear map, a norm, ReLU, dropout, a linear map and a norm. Of x itself neighbours
+    are averaged, of the diffused signal the directions are read. Its first map starts with zeros
+    for everything diffused: a block begins as GraphSAGE's layer with a residual connection, and
+    diffusion comes in where it helps, with a time of its own for every channel.
 
     Args:
         channels: C, of input and output.
         diffusion: a diffusion of C channels, or None for h = x.
         filters: any of mean (of x), av (B_av) and dx (|B_dx|), both of h.
-        norm: a norm over C channels, or None.
-        dropout: share of the output that is dropped while training.
+        norm: makes a norm over so many channels, such as ``nn.LayerNorm``.
+        dropout: share of the hidden values that is dropped while training.
         residual: add the input to the output.
 
     Shapes: x [N, C], operators of N nodes → [N, C].
@@ -51,7 +51,7 @@ class NodeBlock(nn.Module):
         diffusion: Diffusion | None,
         *,
         filters: Sequence[str] = ("mean",),
-        norm: nn.Module | None = None,
+        norm: Callable[[int], nn.Module] = nn.LayerNorm,
         dropout: float = 0.0,
         residual: bool = True,
     ) -> None:
@@ -63,12 +63,18 @@ class NodeBlock(nn.Module):
         self.diffusion = diffusion
         self.filters = tuple(filters)
         self.residual = residual
-        local = 1 + ("mean" in self.filters)
         parts = 1 + (diffusion is not None) + len(self.filters)
-        self.mix = nn.Linear(parts * channels, channels)
-        nn.init.zeros_(self.mix.weight.detach()[:, local * channels :])
-        self.norm = nn.Identity() if norm is None else norm
-        self.dropout = nn.Dropout(dropout)
+        mix = nn.Linear(parts * channels, channels)
+        local = 1 + ("mean" in self.filters)
+        nn.init.zeros_(mix.weight.detach()[:, local * channels :])
+        self.mlp = nn.Sequential(
+            mix,
+            norm(channels),
+            nn.ReLU(),
+            nn.Dropout(dropout),
+            nn.Linear(channels, channels),
+            norm(channels),
+        )
 
     def forward(self, x: Tensor, operators: GraphOperators) -> Tensor:
         """One block over x [N, C]."""
@@ -79,7 +85,7 @@ class NodeBlock(nn.Module):
             h = self.diffusion(x, operators)
             parts.append(h)
         parts += [linear_filter(name, h, operators) for name in self.filters if name != "mean"]
-        y: Tensor = self.dropout(F.relu(self.norm(self.mix(torch.cat(parts, dim=1)))))
+        y: Tensor = self.mlp(torch.cat(parts, dim=1))
         return x + y if self.residual else y
 
 
@@ -205,7 +211,7 @@ class NodeGAD(NodeNetwork):
                 channels,
                 heat(channels),
                 filters=filters,
-                norm=NORMS[norm](channels),
+                norm=NORMS[norm],
                 dropout=dropout,
                 residual=residual,
             )

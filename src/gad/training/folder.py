@@ -71,11 +71,11 @@ class Identity:
             origin=None if origin is None else origin.notes.get("data"),
             threads=torch.get_num_threads(),
             versions={name: version(name) for name in names},
-            commit=_commit(),
+            commit=code_commit(),
         )
 
 
-def _commit() -> str | None:
+def code_commit() -> str | None:
     """The commit of the code, when it runs from a checkout."""
     here = Path(__file__).parent
     try:

@@ -152,7 +152,7 @@ def fit_nodes(
             outputs = _evaluate(network, x, operators)[val]
             val_loss = float(F.cross_entropy(outputs, graph.y[val]))
             score = _score(graph.y[val], outputs, metric)
-            row = {"train_loss": float(loss), "val_loss": val_loss, "val_score": score}
+            row = {"train_loss": float(loss.detach()), "val_loss": val_loss, "val_score": score}
             curve.append(row)
             told = {"epoch": epoch, "lr": settings.learning_rate, **row}
             told["seconds"] = time.perf_counter() - begun
