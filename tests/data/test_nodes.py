@@ -120,6 +120,13 @@ def test_text_columns_are_left_out_and_degrees_stand_in(folder):
     assert any("'colour'" in text for text in graph.messages)
 
 
+def test_decimal_commas_are_read_and_said(folder):
+    (folder / "nodes.csv").write_text("id;a;label\nn1;1,5;x\nn2;0,25;y\nn3;2;x\n")
+    graph = load_nodes(folder)
+    assert graph.x[:, 0].tolist() == [1.5, 0.25, 2.0]
+    assert any("decimal commas" in text for text in graph.messages)
+
+
 def test_a_single_class_and_no_class_are_errors(folder):
     (folder / "nodes.csv").write_text("id,a,label\nn1,1,x\nn2,1,x\nn3,1,\n")
     with pytest.raises(ValueError, match="every labelled node is of the class 'x'"):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from gad.data.atomic import write_atomic
 from gad.data.nodes import DEGREE_FEATURES, NodeColumns, NodeGraph, load_nodes
-from gad.data.tables.writers import open_writer
+from gad.data.tables.writers import TableWriter
 from gad.operators.sparse import with_values
 from gad.prediction.sealed import NODES, damaged, read_sealed, sealed
 from gad.settings.nodes import NodeSettings, build_node_model
@@ -217,7 +217,7 @@ def predict_nodes(
     probabilities = loaded.probabilities(graph)
     names = graph.ids or tuple(str(number) for number in range(graph.num_nodes))
     chances = {f"p({name})": probabilities[:, i].numpy() for i, name in enumerate(loaded.classes)}
-    with open_writer(out, ["node", "prediction", *chances]) as writer:
+    with TableWriter(out, ["node", "prediction", *chances]) as writer:
         guess = [loaded.classes[i] for i in probabilities.argmax(dim=1).tolist()]
         writer.write({"node": list(names), "prediction": guess, **chances})
         writer.commit()

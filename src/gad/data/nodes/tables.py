@@ -16,7 +16,7 @@ from gad.data.splits import Split
 from gad.data.splits.split import PARTS, WORDS
 from gad.data.tables import TableError, open_table
 from gad.data.tables.base import cell_text
-from gad.data.tables.columns import numbers, parse_number
+from gad.data.tables.numbers import decimal_commas, numbers, parse_number, said_commas
 from gad.words import did_you_mean
 
 DEGREE_FEATURES = ("constant", "log degree")
@@ -177,18 +177,22 @@ def _features(
             _choose(table, name, (), table.path, "--feature")
             if name in taken:
                 raise TableError(f"{table.path}: the column {name!r} cannot be a feature as well.")
-    columns, names, text, filled = [], [], [], 0
+    columns, filled = [], 0
+    names: list[str] = []
+    text: list[str] = []
+    commas: list[str] = []
     for name, cells in table.cells.items():
         if name in taken or (wanted is not None and name not in wanted):
             continue
-        if any(parse_number(cell) is None for cell in cells):
+        comma = decimal_commas(cells)
+        values, bad = numbers(cells, name, comma=comma)
+        if bad:
             if wanted is not None:
-                _, bad = numbers(cells, name)
                 row = min(bad)
                 raise TableError(f"{table.path}, row {table.numbers[row]}: {bad[row]}.")
             text.append(name)
             continue
-        values, _ = numbers(cells, name)
+        commas += [name] if comma else []
         missing = np.isnan(values)
         if missing.all():
             text.append(name)
@@ -196,6 +200,7 @@ def _features(
         filled += int(missing.sum())
         columns.append(np.where(missing, np.mean(values[~missing]), values))
         names.append(name)
+    said += said_commas(commas)
     if text:
         shown = ", ".join(repr(name) for name in text[:_SHOWN]) + (", …" if text[_SHOWN:] else "")
         said.append(
