@@ -88,7 +88,8 @@ class Work:
         """Pack graphs once."""
         packed = pack_graphs(graphs, preparation_of(RECIPE))
         ones = np.ones(len(graphs))
-        targets = Scale.of(TASK, graphs.targets, ones, packed.graph_values).to_model(graphs.targets)
+        scale = Scale.of(TASK, graphs.targets, ones, packed.graph_values)
+        targets = TASK.to_model(graphs.targets, scale)
         return Work(Labelled(packed, targets, torch.ones(len(graphs))))
 
     def model(self, recipe: Recipe = RECIPE) -> GAD:

@@ -117,7 +117,7 @@ class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[mis
 
 
 class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[misc]
-    """Binary classification on SMILES; see :class:`MoleculeRegressor` for the arguments.
+    """Classification on SMILES, into two classes or more; arguments as :class:`MoleculeRegressor`.
 
     A class is no number that could be NaN, so ``errors`` is ``"raise"`` here unless said otherwise.
     """
@@ -125,15 +125,16 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
     _task, _errors = "classification", "raise"
 
     def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        self.classes_ = np.unique(y)
-        if len(self.classes_) != 2:
-            raise ValueError(f"a binary classifier needs two classes, not {len(self.classes_)}")
-        return np.asarray(y == self.classes_[1], dtype=np.float64)
+        self.classes_, numbers = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(f"a classifier needs two classes, not {len(self.classes_)}")
+        self._task = "classification" if len(self.classes_) == 2 else "multiclass"
+        return numbers.astype(np.float64)
 
     def predict_proba(self, X: Sequence[str], errors: str = "ignore") -> npt.NDArray[np.float64]:
-        """Probabilities of the two classes [n, 2]; NaN for a SMILES that cannot be used."""
-        positive = self._values(X, errors)
-        return np.stack([1 - positive, positive], axis=1)
+        """Probabilities of the K classes [n, K]; NaN for a SMILES that cannot be used."""
+        found = self._values(X, errors)
+        return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
 
     def predict(self, X: Sequence[str], errors: str | None = None) -> npt.NDArray[Any]:
         """The more likely class; ``errors`` as in the constructor, for this call.
@@ -141,9 +142,9 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
         With ``"ignore"`` a SMILES that cannot be used has no class: NaN where classes are numbers,
         None where they are words.
         """
-        positive = self._values(X, errors)
-        found = np.asarray(self.classes_[(positive > 0.5).astype(int)])
-        missing = np.isnan(positive)
+        likely = self.predict_proba(X, errors or self.errors or self._errors)
+        found = np.asarray(self.classes_[np.nan_to_num(likely).argmax(1)])
+        missing = np.isnan(likely[:, 0])
         if not missing.any():
             return found
         number = found.dtype.kind in "biuf"

@@ -17,6 +17,7 @@ from gad.prediction.metrics import (
     MAIN_METRIC,
     METRICS,
     REGISTRY,
+    TASKS,
     find_metric,
     score,
 )
@@ -109,7 +110,7 @@ def test_decisions_agree_with_counts_by_hand(classification, weighted):
 # ------------------------------------------------------------------ missing, weighted, rejected
 
 
-@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("task", TASKS)
 def test_missing_labels_are_as_if_their_rows_were_not_there(task, regression, classification):
     y, p = regression if task == "regression" else classification
     gaps = np.random.default_rng(4).random(len(y)) < 0.4
@@ -117,7 +118,7 @@ def test_missing_labels_are_as_if_their_rows_were_not_there(task, regression, cl
     assert one(task, with_gaps, p) == one(task, y[~gaps], p[~gaps])
 
 
-@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("task", TASKS)
 @given(weights=st.lists(st.integers(0, 3), min_size=12, max_size=12).filter(lambda w: sum(w) > 1))
 def test_a_weight_of_two_is_the_row_twice(task, weights):
     rng = np.random.default_rng(sum(weights))
@@ -165,7 +166,7 @@ def test_constant_labels_have_no_r2_and_constant_predictions_no_rank_correlation
     assert one("classification", [0, 1, 1], [0.4, 0.4, 0.4])["roc_auc"] == 0.5
 
 
-@pytest.mark.parametrize("task", METRICS)
+@pytest.mark.parametrize("task", TASKS)
 def test_no_rows_and_no_labels_give_none(task):
     for rows in (0, 3):
         found = score(task, np.full((rows, 2), NAN), np.zeros((rows, 2)), ["a", "b"])

@@ -25,7 +25,7 @@ def data(table):
     task = Task.of(None, ("logS",), ("",), labels, "l1")
     scale = Scale.of(task, labels[:48], np.ones(48), torch.zeros(48, 0))
     packed = read_molecules(smiles, preparation_of(TINY))
-    return task, Labelled(packed, scale.to_model(labels), torch.ones(60))
+    return task, Labelled(packed, task.to_model(labels, scale), torch.ones(60))
 
 
 ROWS = {"train": torch.arange(48), "val": torch.arange(48, 60)}

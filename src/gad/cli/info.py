@@ -25,10 +25,7 @@ def info(model: Model) -> Outcome:
     load_model(model)  # refuses a file whose card and weights do not fit
     card = read_card(model)
     task, notes = card["task"], card["notes"]
-    named = [
-        f"{name} ({unit})" if unit else name
-        for name, unit in zip(task["names"], task["units"], strict=True)
-    ]
+    named = [_named(target) for target in task["targets"]]
     about = {"task": task["kind"], "targets": task["names"], "units": task["units"]}
     shown = Group(
         Text(f"{model}: {task['kind']} of {', '.join(named)}", style="bold"),
@@ -38,6 +35,13 @@ def info(model: Model) -> Outcome:
         facts(_facts(card, notes)),
     )
     return Outcome({"path": str(model), **card}, shown)
+
+
+def _named(target: Mapping[str, Any]) -> str:
+    """A target with its unit or classes, and how it is learned, if not as it is."""
+    transform = target["transform"].replace("none", "")
+    told = ", ".join(filter(None, (target["unit"], "/".join(target["classes"]), transform)))
+    return f"{target['name']} ({told})" if told else str(target["name"])
 
 
 def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,9 +129,26 @@ class Learning:
         option(
             "The labels decide if left out.",
             panel=COLUMNS,
-            **one_of("regression", "classification"),
+            **one_of("regression", "classification", "multiclass"),
         ),
     ] = None
+    relation: Annotated[
+        list[str] | None,
+        option(
+            "The column that says >, < or = of the labels; once for each target. Labels such as "
+            ">10 need none.",
+            metavar="COL",
+            panel=COLUMNS,
+        ),
+    ] = None
+    transform: Annotated[
+        str,
+        option(
+            "log10 learns the logarithm of the labels; auto does where they span orders.",
+            panel=COLUMNS,
+            **one_of("none", "log10", "auto"),
+        ),
+    ] = "none"
     split_column: Annotated[
         str | None,
         option("The column that says train, val or test.", metavar="COL", panel=SPLITTING),
@@ -164,6 +181,8 @@ class Learning:
             "weight": self.weight,
             "features": self.feature or (),
             "task": self.task,
+            "relation": self.relation or None,
+            "transform": self.transform,
             "split": self._split_kind(),
             "split_column": self.split_column,
             "split_file": self.split_file,

@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from gad.data.known import MoleculeSet
-from gad.data.tables import TableError, open_table
-from gad.data.tables.columns import choose_columns
+from gad.data.labels import Labels, Signs, read_labels
+from gad.data.tables import Table, TableError, open_table
+from gad.data.tables.columns import choose_columns, find_column
 from gad.data.tables.numbers import decimal_commas, numbers, said_commas
 
 Floats = npt.NDArray[np.float64]
@@ -29,24 +30,30 @@ class Source:
     weight: str | None = None
     features: Sequence[str] = ()
     split_column: str | None = None
+    task: str | None = None
+    relations: Sequence[str] = ()
+    transform: str = "none"
 
     @staticmethod
     def of(
         data: Any,
-        smiles: str | None,
-        target: str | Sequence[str] | None,
-        weight: str | None,
-        features: Sequence[str],
-        split_column: str | None,
+        target: str | Sequence[str] | None = None,
+        relation: str | Sequence[str] | None = None,
+        **columns: Any,
     ) -> Source:
-        """From the keywords of :func:`gad.train`, where one target may stand alone."""
+        """From the keywords of :func:`gad.train`, where one column may stand alone."""
         targets = (target,) if isinstance(target, str) else target
-        return Source(data, smiles, targets, weight, tuple(features), split_column)
+        relations = (relation,) if isinstance(relation, str) else tuple(relation or ())
+        return Source(data, targets=targets, relations=relations, **columns)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows as they were read: molecules as text, and numbers."""
+    """Rows as they were read: molecules as text, and numbers.
+
+    ``bounds`` [n, T] says where a target is only a bound (see :class:`gad.data.labels.Labels`);
+    where a target has ``classes`` its numbers are theirs.
+    """
 
     title: str
     texts: list[str]
@@ -61,12 +68,26 @@ class Rows:
     rejects: dict[int, str]
     fingerprint: str
     messages: list[str] = field(default_factory=list)
+    bounds: Signs | None = None
+    classes: tuple[tuple[str, ...], ...] = ()
 
 
-def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
-    """Read a table file, or Python data as a pair (molecules, targets)."""
+def read_rows(
+    source: Source,
+    *,
+    need_targets: bool = True,
+    classes: Sequence[Sequence[str]] | None = None,
+) -> Rows:
+    """Read a table file, or Python data as a pair (molecules, targets).
+
+    Args:
+        source: where they are.
+        need_targets: whether targets are guessed where none is named.
+        classes: of each target, where a model knows them already.
+    """
     if isinstance(source.data, tuple):
-        return _of_python(*source.data)
+        molecules, targets = source.data
+        return _of_python(molecules, targets, source)
     table = open_table(source.data)
     columns, messages = choose_columns(
         table,
@@ -80,7 +101,10 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
     texts: list[str] = []
     split_values: list[str] = []
     rejects: dict[int, str] = {}
-    wanted = (*columns.targets, *((columns.weight,) if columns.weight else ()), *columns.features)
+    relations, said = _relations(table, source.relations, columns.targets)
+    messages += said
+    rest = (*((columns.weight,) if columns.weight else ()), *columns.features)
+    wanted = (*columns.targets, *rest, *relations)
     cells: dict[str, list[Any]] = {name: [] for name in wanted}
     for chunk in table.chunks():
         texts.extend(chunk.blocks if columns.smiles is None else chunk.texts(columns.smiles))  # type: ignore[arg-type]
@@ -93,8 +117,26 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
         raise TableError(f"{table.path} has no rows below its header")
     commas = [name for name in wanted if table.may_have_commas and decimal_commas(cells[name])]
     numeric: dict[str, Floats] = {}
-    for name in wanted:
+    for name in rest:
         numeric[name], bad = numbers(cells[name], name, comma=name in commas)
+        rejects = {**bad, **rejects}
+    labels: list[Labels] = []
+    for place, name in enumerate(columns.targets):
+        read, bad = read_labels(
+            cells[name],
+            name,
+            task=source.task,
+            classes=None if classes is None else classes[place],
+            relations=cells[relations[place]] if relations else None,
+            comma=name in commas,
+        )
+        if source.transform == "log10" and not read.classes:
+            bad |= {
+                row: f"column {name!r}: {read.values[row]:g} has no logarithm (--transform log10)"
+                for row in np.flatnonzero(read.values <= 0).tolist()
+            }
+        labels.append(read)
+        messages += _told(name, read)
         rejects = {**bad, **rejects}
     weights = numeric[columns.weight] if columns.weight else np.ones(len(texts))
     features = _stack([numeric[name] for name in columns.features], len(texts))
@@ -106,7 +148,7 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
         title=Path(source.data).name,
         texts=texts,
         blocks=columns.smiles is None,
-        targets=_stack([numeric[name] for name in columns.targets], len(texts)),
+        targets=_stack([read.values for read in labels], len(texts)),
         target_names=columns.targets,
         units=("",) * len(columns.targets),
         weights=np.where(np.isfinite(weights), weights, 0.0),
@@ -116,26 +158,61 @@ def read_rows(source: Source, *, need_targets: bool = True) -> Rows:
         rejects=rejects,
         fingerprint=table.fingerprint(),
         messages=messages + said_commas(commas),
+        bounds=np.stack([read.bounds for read in labels], axis=1) if labels else None,
+        classes=tuple(read.classes for read in labels),
     )
+
+
+def _relations(
+    table: Table, given: Sequence[str], targets: tuple[str, ...]
+) -> tuple[list[str], list[str]]:
+    """The columns of relations, one for each target, and what is to be said of their names."""
+    if given and len(given) != len(targets):
+        raise TableError(
+            f"{len(given)} columns of relations for {len(targets)} targets: give --relation once "
+            "for each --target, in the same order"
+        )
+    found = [find_column(table, name, "relation") for name in given]
+    return [name for name, _ in found], [text for _, said in found for text in said]
+
+
+def _told(name: str, labels: Labels) -> list[str]:
+    """What a reader of a target would like to know."""
+    bounds = int(np.count_nonzero(labels.bounds))
+    if labels.classes:
+        return [f"target {name!r} has the classes {', '.join(labels.classes)}"]
+    return [f"target {name!r}: {bounds} of its labels are bounds (> or <)"] if bounds else []
 
 
 def _stack(columns: list[Floats], rows: int) -> Floats:
     return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
-def _of_python(molecules: Sequence[Any], targets: Any) -> Rows:
+def _of_python(molecules: Sequence[Any], targets: Any, source: Source) -> Rows:
     texts = [m if isinstance(m, str) else "" if m is None else str(m) for m in molecules]
-    values = np.asarray(targets, dtype=np.float64)
-    values = values[:, None] if values.ndim == 1 else values
-    if len(texts) != len(values):
-        raise ValueError(f"{len(texts)} molecules but {len(values)} rows of targets")
+    given = np.asarray(targets)
+    given = given[:, None] if given.ndim == 1 else given
+    if len(texts) != len(given):
+        raise ValueError(f"{len(texts)} molecules but {len(given)} rows of targets")
+    count = given.shape[1]
+    rejects: dict[int, str] = {}
+    names = ("target",) if count == 1 else tuple(f"target_{i}" for i in range(count))
+    labels = []
+    for name, column in zip(names, given.T, strict=True):
+        if given.dtype.kind in "biuf" and source.task != "multiclass":
+            labels.append(Labels(column.astype(np.float64), np.zeros(len(column), np.int8)))
+            continue
+        read, bad = read_labels(column.tolist(), name, task=source.task)
+        labels.append(read)
+        rejects = {**bad, **rejects}
+    values = _stack([read.values for read in labels], len(texts))
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass"))
     digest.update(np.ascontiguousarray(values).tobytes())
-    count = values.shape[1]
-    names = ("target",) if count == 1 else tuple(f"target_{i}" for i in range(count))
     return Rows(
         "python data", texts, False, values, names, ("",) * count, np.ones(len(texts)),
-        np.zeros((len(texts), 0)), (), None, {}, digest.hexdigest(),
+        np.zeros((len(texts), 0)), (), None, rejects, digest.hexdigest(),
+        bounds=np.stack([read.bounds for read in labels], axis=1) if labels else None,
+        classes=tuple(read.classes for read in labels),
     )  # fmt: skip
 
 

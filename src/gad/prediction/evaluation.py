@@ -13,7 +13,7 @@ from gad.data import known
 from gad.data.known.graphset import GraphSet
 from gad.data.rows import Rows, Source, read_rows, rows_of_known
 from gad.data.store.graphs import pack_graphs
-from gad.prediction.metrics import Scores, score
+from gad.prediction.metrics import Scores, score_task
 from gad.prediction.predictor import Predictor
 from gad.reporter import Reporter
 from gad.settings.model import preparation_of
@@ -65,7 +65,8 @@ def evaluate_file(
         rows = rows_of_known(table)
     else:
         rows = read_rows(
-            Source(data, smiles, targets or task.names, None, predictor.model.features)
+            Source(data, smiles, targets or task.names, None, predictor.model.features),
+            classes=[target.classes for target in task.targets],
         )
     for text in rows.messages:
         reporter.message(text)
@@ -82,7 +83,7 @@ def _of_graphs(predictor: Predictor, name: str) -> Evaluation:
     packed = pack_graphs(graphs, preparation_of(predictor.model.recipe))
     values = predictor.run(packed)[0].mean(0).numpy()
     metrics = {
-        part: score(task.kind, graphs.targets[rows], values[rows], task.names)
+        part: score_task(task, graphs.targets[rows], values[rows])
         for part, rows in graphs.split.parts()
     }
     return Evaluation(len(graphs), 0, list(task.names), metrics)
@@ -108,11 +109,13 @@ def _of_rows(predictor: Predictor, rows: Rows, reporter: Reporter) -> Evaluation
     )
     labels = rows.targets[keep]
     there = np.isfinite(labels) & np.isfinite(lower)
-    inside = (labels >= lower) & (labels <= upper)
+    bounds = np.zeros(labels.shape, np.int8) if rows.bounds is None else rows.bounds[keep]
+    # A bound is covered where the interval reaches what it allows.
+    inside = ((labels >= lower) | (bounds < 0)) & ((labels <= upper) | (bounds > 0))
     return Evaluation(
         rows=len(rows.texts),
         rejected=len(rejects),
         targets=list(task.names),
-        metrics={"all": score(task.kind, labels, values, task.names)},
+        metrics={"all": score_task(task, labels, values, bounds=bounds)},
         coverage=float(inside[there].mean()) if there.any() else None,
     )

@@ -15,6 +15,8 @@ from typing import Any, TypeAlias, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gad.settings.task import Task
+
 Array: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Array, Array, Array], float]
 
@@ -161,6 +163,87 @@ def score(
     return {"targets": by_target, "mean": mean, "rows": len(truth)}
 
 
+def score_task(
+    task: Task,
+    labels: Array,
+    values: Array,
+    weights: ArrayLike | None = None,
+    bounds: NDArray[np.int8] | None = None,
+) -> Scores:
+    """Compare a model's outputs with labels, each target by the metrics of its kind.
+
+    Args:
+        task: what the model predicts.
+        labels: [n, T], NaN where missing; numbers of classes where there are classes.
+        values: [n, W] as a predictor gives them: numbers, probabilities of 1, or one for each of
+            several classes.
+        weights: [n].
+        bounds: [n, T], 1 where the truth is above the label, −1 below. Such a label is no error
+            where the prediction is on its side; ranks and R² leave it out.
+
+    Returns:
+        as :func:`score`; a metric that is not for a target's kind is None there.
+    """
+    if task.kind in TASKS and (bounds is None or not bounds.any()):
+        return score(task.kind, labels, values, task.names, weights)
+    weight, names = as_weights(weights, len(labels)), METRICS[task.kind]
+    by_target: dict[str, dict[str, float | None]] = {}
+    for place, (target, own) in enumerate(task.each(values)):
+        y, found = labels[:, place], dict.fromkeys(names)
+        labelled = np.isfinite(y) & (weight > 0)
+        used = labelled & np.isfinite(own if own.ndim == 1 else own[:, 0])
+        if "multiclass" in (target.kind, task.kind):
+            found |= _of_classes(y[used], own[used], weight[used])
+        else:
+            kind = "regression" if target.kind == "regression" else "classification"
+            sides = None if bounds is None else bounds[:, place]
+            found |= {
+                name: _bounded(REGISTRY[name], y, own, weight, sides) for name in METRICS[kind]
+            }
+        by_target[target.name] = {
+            **{name: found[name] for name in names},
+            "n": int(used.sum()),
+            "rejected": int(labelled.sum() - used.sum()),
+        }
+    mean = {name: mean_of(t[name] for t in by_target.values()) for name in names}
+    return {"targets": by_target, "mean": mean, "rows": len(labels)}
+
+
+def _bounded(
+    metric: Metric, y: Array, p: Array, weight: Array, sides: NDArray[np.int8] | None
+) -> float | None:
+    """A metric where some labels are bounds: one that holds is no error, or is left out."""
+    if sides is None or not sides.any():
+        return metric(y, p, weight)
+    if metric.needs_spread:
+        return metric(np.where(sides == 0, y, np.nan), p, weight)
+    holds = ((sides > 0) & (p >= y)) | ((sides < 0) & (p <= y))
+    return metric(np.where(holds, p, y), p, weight)
+
+
+def _of_classes(y: Array, p: Array, w: Array) -> dict[str, float | None]:
+    """The metrics of several classes: y their numbers [n], p their probabilities [n, K]."""
+    from sklearn import metrics
+
+    if not len(y):
+        return {}
+    p = np.clip(p if p.ndim == 2 else np.stack([1 - p, p], axis=1), _CLOSEST, 1)
+    p /= p.sum(1, keepdims=True)
+    guess, there = p.argmax(1), np.unique(y)
+    mean = {"average": "macro", "labels": there, "sample_weight": w, "zero_division": 0}
+    found = {
+        "accuracy": metrics.accuracy_score(y, guess, sample_weight=w),
+        "log_loss": metrics.log_loss(y, p, labels=np.arange(p.shape[1]), sample_weight=w),
+        "f1": metrics.f1_score(y, guess, **mean),
+    }
+    if len(there) > 1:
+        found["mcc"] = metrics.matthews_corrcoef(y, guess, sample_weight=w)
+        found["balanced_accuracy"] = metrics.recall_score(y, guess, **mean)
+        each = [metrics.roc_auc_score(y == k, p[:, int(k)], sample_weight=w) for k in there]
+        found["roc_auc"] = np.mean(each)
+    return {name: float(value) for name, value in found.items()}
+
+
 def find_metric(text: str) -> Metric:
     """The metric a person means: "PR-AUC", "balanced accuracy" and "r2" are all understood.
 
@@ -267,6 +350,11 @@ REGISTRY: dict[str, Metric] = {
     )
 }
 METRICS = {task: tuple(n for n, m in REGISTRY.items() if task in m.kinds) for task in TASKS}
+METRICS["multiclass"] = ("balanced_accuracy", "roc_auc", "accuracy", "f1", "mcc", "log_loss")
+METRICS["mixed"] = (*METRICS["regression"], *METRICS["classification"])
 METRIC_NAMES = {name: metric.title for name, metric in REGISTRY.items()}
-MAIN_METRIC = {"regression": "mae", "classification": "roc_auc"}
+MAIN_METRIC = {
+    "regression": "mae", "classification": "roc_auc", "multiclass": "balanced_accuracy",
+    "mixed": "mae",
+}  # fmt: skip
 HIGHER_IS_BETTER = frozenset(name for name, m in REGISTRY.items() if m.higher_is_better)

@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
-from gad.prediction.intervals import interval
 from gad.prediction.model_file import Model, load_model
 
 if TYPE_CHECKING:
@@ -31,8 +30,9 @@ class Prediction:
     """Predictions of n molecules; NaN in the rows that could not be used.
 
     Attributes:
-        values: [n, T] in the user's units (probabilities for a classifier).
-        std: [n, T] standard deviation over the ensemble; None for a single model, which has none.
+        values: [n, W] in the user's units, probabilities of 1 for two classes, of each class for
+            more: W = T but for those (:meth:`gad.settings.task.Task.each` takes them apart).
+        std: [n, W] standard deviation over the ensemble; None for a single model, which has none.
         lower, upper: [n, T] conformal interval; NaN where the model has none.
         embeddings: [n, C] what the head reads, averaged over the ensemble; None unless asked for.
         rejects: row → why it could not be used.
@@ -106,10 +106,17 @@ class Predictor:
         """Everything the model file says about itself."""
         return self.model.card()
 
-    def predict(self, molecules: Sequence[str], *, features: npt.ArrayLike | None = None) -> Floats:
-        """Predict SMILES: [n], or [n, T] for several targets; NaN where one cannot be used."""
+    def predict(
+        self, molecules: Sequence[str], *, features: npt.ArrayLike | None = None
+    ) -> npt.NDArray[Any]:
+        """Predict SMILES: [n], or [n, T] for several targets; NaN where one cannot be used.
+
+        Where the labels were words the likeliest class is given by its name, and None in place of
+        NaN; :meth:`predict_detailed` has the probabilities.
+        """
         values = self.predict_detailed(molecules, features=features).values
-        return values[:, 0] if values.shape[1] == 1 else values
+        told = self.model.task.decide(values)
+        return told[0] if len(told) == 1 else np.stack(told, axis=1)
 
     def predict_detailed(
         self,
@@ -150,7 +157,7 @@ class Predictor:
             result.embeddings[at] = embedded.numpy()
         half = self.model.notes.get("uncertainty", {}).get("q", {})
         q = np.array([half.get(name, np.nan) for name in self.targets], dtype=np.float64)
-        result.lower[:], result.upper[:] = interval(result.values, q)
+        result.lower[:], result.upper[:] = self.model.task.around(result.values, q)
         result.unseen.update(packed.unseen)
         result.reject(
             {
@@ -193,10 +200,10 @@ class Predictor:
     def run(
         self, packed: PackedMolecules, embeddings: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Values of every member [members, G, T] in user units, and embeddings [G, C]."""
+        """Values of every member [members, G, W] in user units, and embeddings [G, C]."""
         task, members = self.model.task, self.model.members
         scales, device = self.model.scales, next(members[0].parameters()).device
-        values = torch.zeros(len(members), len(packed), len(task.names), dtype=torch.float64)
+        values = torch.zeros(len(members), len(packed), task.outputs, dtype=torch.float64)
         embedded: Tensor | None = None
         with one_thread():
             for graphs, batch in packed.batches(_ATOMS if device.type == "cpu" else _ATOMS_ON_CARD):
@@ -228,12 +235,12 @@ class Predictor:
         def missing(width: int) -> Floats:
             return np.full((count, width), np.nan)
 
-        model, width = self.model, len(self.targets)
+        model, width = self.model, self.model.task.outputs
         return Prediction(
             values=missing(width),
             std=missing(width) if len(model.members) > 1 else None,
-            lower=missing(width),
-            upper=missing(width),
+            lower=missing(len(self.targets)),
+            upper=missing(len(self.targets)),
             embeddings=missing(model.members[0].channels + model.inputs.graph_values)
             if embeddings
             else None,

@@ -103,7 +103,8 @@ class RunSummary(Mapping[str, Any]):
 
     Attributes:
         title: the name of the data set.
-        task: ``"regression"`` or ``"classification"``.
+        task: regression, classification, multiclass, or mixed.
+        metric: by which the run is judged; None for what is usual.
         targets, units: of the T targets; a unit is "" where unknown.
         split: the kind of split.
         metrics: part → scores of the model.
@@ -127,6 +128,7 @@ class RunSummary(Mapping[str, Any]):
     task: str = "regression"
     targets: list[str] = field(default_factory=list)
     units: list[str] = field(default_factory=list)
+    metric: str | None = None
     split: str | None = None
     metrics: ByPart = field(default_factory=dict)
     parameters: int | None = None
@@ -193,8 +195,8 @@ class RunSummary(Mapping[str, Any]):
     def notes(self) -> dict[str, Any]:
         """What a model file keeps of it."""
         keep = (
-            "split", "metrics", "folds", "bootstrap", "uncertainty", "rows", "data", "versions",
-            "commit", "best_epoch",
+            "split", "metric", "metrics", "folds", "bootstrap", "uncertainty", "rows", "data",
+            "versions", "commit", "best_epoch",
         )  # fmt: skip
         return {key: self[key] for key in keep if key in self}
 

@@ -55,9 +55,21 @@ def methods(summary: RunSummary) -> dict[str, ByPart]:
     return {name: by_part for name, by_part in found.items() if by_part or name == "model"}
 
 
-def main_metric(summary: RunSummary) -> Metric:
-    """The metric by which a run is judged."""
-    return REGISTRY[MAIN_METRIC[summary.task]]
+def main_metric(summary: RunSummary, target: str | None = None) -> Metric:
+    """The metric by which a run is judged: the one that was chosen, or what is usual.
+
+    Of targets of several kinds each has its own.
+    """
+    usual = summary.metric or MAIN_METRIC[summary.task]
+    if target is not None and summary.task == "mixed":
+        scores = _scores(summary.metrics, main_part(summary), target)
+        usual = next((m for m in (usual, "mae", "roc_auc") if scores.get(m) is not None), usual)
+    return REGISTRY[usual]
+
+
+def metric_in_words(summary: RunSummary) -> str:
+    """The same for a heading."""
+    return "the metric of each" if summary.task == "mixed" else main_metric(summary).title
 
 
 def main_part(summary: RunSummary) -> str:
@@ -67,10 +79,11 @@ def main_part(summary: RunSummary) -> str:
 
 def main_values(summary: RunSummary) -> dict[str, dict[str, float | None]]:
     """What counts: method → target → the main metric on the main part."""
-    metric, part = main_metric(summary), main_part(summary)
+    part = main_part(summary)
     return {
         name: {
-            target: _scores(by_part, part, target).get(metric.name) for target in summary.targets
+            target: _scores(by_part, part, target).get(main_metric(summary, target).name)
+            for target in summary.targets
         }
         for name, by_part in methods(summary).items()
     }
@@ -111,10 +124,11 @@ def compare(summary: RunSummary, target: str | None = None, most: int | None = N
 
 def compare_targets(summary: RunSummary) -> Comparison:
     """The main metric of every target on the part that counts most: a row a target."""
-    metric, part, found = main_metric(summary), main_part(summary), main_values(summary)
-    rows = []
+    part, found, rows = main_part(summary), main_values(summary), []
     for target in summary.targets if part else ():
+        metric = main_metric(summary, target)
         values, unit = [each[target] for each in found.values()], summary.unit(target)
+        unit = metric.title if summary.task == "mixed" and not metric.has_unit else unit
         cells = [number(value, _decimals(values)) for value in values]
         best = [_is_best(metric, value, values) for value in values]
         if summary.bootstrap:
@@ -167,11 +181,13 @@ def split_in_words(summary: RunSummary) -> str:
 
 
 def _about_one(summary: RunSummary) -> str:
-    part, metric, (target,) = main_part(summary), main_metric(summary), summary.targets
+    (target,) = summary.targets
+    part, metric = main_part(summary), main_metric(summary, target)
     scores, values = _scores(summary.metrics, part, target), main_values(summary)
     split = f" ({split_in_words(summary)})" if summary.split else ""
     unit = summary.unit(target) if metric.has_unit else ""
-    text = f" the {_IN_WORDS[metric.name]} is {number(values['model'][target])} {unit}".rstrip()
+    what = _IN_WORDS.get(metric.name, metric.title)
+    text = f" the {what} is {number(values['model'][target])} {unit}".rstrip()
     folds = (summary.folds or {}).get(metric.name)
     if folds is not None and folds.folds:
         text = f"In cross-validation{split}{text}"
@@ -211,11 +227,12 @@ def _about_many(summary: RunSummary) -> str:
         if gains
     )
     if better:
-        text = f"{where}, by {_IN_WORDS[metric.name]}, this model is better than {better}."
+        by = _IN_WORDS.get(metric.name, metric.title)
+        text = f"{where}, by {by}, this model is better than {better}."
     else:
         known = [value for value in values["model"].values() if value is not None]
         text = f"{where} {len(known)} of {len(summary.targets)} targets were scored."
-    if not metric.has_unit:
+    if not metric.has_unit and summary.task != "mixed":
         means = [f"{name} {number(mean_of(each.values()))}" for name, each in values.items()]
         text += f" Mean over targets: {', '.join(means)}."
     return text + " The simpler model is the better one on most." * ridge_wins(summary)
@@ -226,11 +243,11 @@ def _gains(summary: RunSummary) -> dict[str, list[float]]:
 
     Of errors the share of the baseline's that is gone, of areas the difference.
     """
-    metric, values = main_metric(summary), main_values(summary)
+    values = main_values(summary)
     model = values.pop("model")
     return {
         name: [
-            _gain(metric, value, other)
+            _gain(main_metric(summary, target), value, other)
             for target, value in model.items()
             if value is not None and (other := others[target]) is not None
         ]

@@ -171,6 +171,9 @@ class TrainingSettings(_Section):
     loss: str = described(
         "l1", "of a regression; classes have the log loss", choices=("l1", "mse", "huber")
     )
+    balance: bool = described(
+        False, "the classes of a target count the same together, however rare one is"
+    )
     schedule: str = described(
         "cosine",
         "of the learning rate: plateau (divide when validation stalls), cosine, or constant",

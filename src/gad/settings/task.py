@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,23 +14,57 @@ from torch import Tensor
 from torch.nn import functional as F
 
 Floats = npt.NDArray[np.float64]
-KINDS = ("regression", "binary")
+Signs = npt.NDArray[np.int8]
+KINDS = ("regression", "binary", "multiclass")
+TASKS = ("regression", "classification", "multiclass")
+TRANSFORMS = ("none", "log10")
 # Standardised values of whole molecules are held within this: an outlier must not run away with a
 # linear head.
 _CLIP = 10.0
+# `auto` takes the logarithm of labels whose middle nine tenths span so many times the smallest.
+_ORDERS = 100.0
 
 
 @dataclass(frozen=True)
 class Target:
-    """One column that is learned: real numbers with a unit ("" where unknown), or 0 and 1."""
+    """One column that is learned.
+
+    Attributes:
+        name: of the column.
+        kind: regression, binary or multiclass.
+        unit: of a regression, "" where unknown.
+        classes: their names; none for labels that are 0 and 1.
+        transform: log10 if the logarithm of a regression's labels is what is learned, else none.
+    """
 
     name: str
     kind: str = "regression"
     unit: str = ""
+    classes: tuple[str, ...] = ()
+    transform: str = "none"
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"a target is one of {', '.join(KINDS)}, not {self.kind!r}")
+        if self.transform not in TRANSFORMS:
+            raise ValueError(f"a transform is {' or '.join(TRANSFORMS)}, not {self.transform!r}")
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model gives for it: one, or one a class."""
+        return len(self.classes) if self.kind == "multiclass" else 1
+
+    def forward(self, values: Floats) -> Floats:
+        """The user's numbers → those that are learned."""
+        if self.transform == "none":
+            return values
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log10(values)
+
+    def backward(self, values: Floats) -> Floats:
+        """The inverse of :meth:`forward`."""
+        with np.errstate(over="ignore"):
+            return values if self.transform == "none" else np.power(10.0, values)
 
 
 @dataclass(frozen=True)
@@ -37,7 +72,9 @@ class Task:
     """The T targets of a model, and the loss of its regressions: l1, mse or huber.
 
     A regression model works on (y − mean)/std of its training labels (:class:`Scale`); a
-    classifier's outputs are logits, and users see probabilities.
+    classifier's outputs are logits, and users see probabilities. A label that is only a bound,
+    such as ``>10``, costs nothing on its own side: the loss is that of the distance from the
+    output to the nearest value that the label allows.
     """
 
     targets: tuple[Target, ...]
@@ -45,18 +82,35 @@ class Task:
 
     @staticmethod
     def of(
-        kind: str | None, names: Sequence[str], units: Sequence[str], labels: Floats, loss: str
+        kind: str | None,
+        names: Sequence[str],
+        units: Sequence[str],
+        labels: Floats,
+        loss: str,
+        classes: Sequence[Sequence[str]] = (),
+        transform: str = "none",
     ) -> Task:
-        """The task that labels [n, T] describe; ``kind`` None lets the labels decide."""
-        known = labels[np.isfinite(labels)]
-        other = known[~np.isin(known, (0.0, 1.0))]
-        if kind is None:
-            kind = "classification" if known.size and not other.size else "regression"
-        if kind == "classification" and (other.size or not known.size):
-            there = float(other[0]) if other.size else "none"
-            raise ValueError(f"classification wants labels 0 and 1, but there is {there}")
-        each = "regression" if kind == "regression" else "binary"
-        return Task(tuple(Target(n, each, u) for n, u in zip(names, units, strict=True)), loss)
+        """The task that labels [n, T] describe; ``kind`` None lets each target's labels decide.
+
+        Args:
+            kind: regression, classification, multiclass or None.
+            names: of the targets.
+            units: of the targets, "" where unknown.
+            labels: numbers, or numbers of classes.
+            loss: of the regressions.
+            classes: of each target; none where labels are numbers.
+            transform: none, log10, or auto: log10 where labels are positive and span orders.
+        """
+        if kind is not None and kind not in TASKS:
+            raise ValueError(f"unknown task {kind!r}: choose from {', '.join(TASKS)}")
+        named = classes or [()] * len(names)
+        return Task(
+            tuple(
+                _target(kind, name, unit, column[np.isfinite(column)], tuple(words), transform)
+                for name, unit, column, words in zip(names, units, labels.T, named, strict=True)
+            ),
+            loss,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -70,39 +124,163 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """What the targets are together: regression or classification."""
-        return "regression" if self.is_regression else "classification"
+        """What the targets are together: regression, classification, multiclass or mixed."""
+        kinds = {target.kind for target in self.targets}
+        if "regression" in kinds:
+            return "regression" if len(kinds) == 1 else "mixed"
+        return "multiclass" if "multiclass" in kinds else "classification"
 
     @property
     def is_regression(self) -> bool:
-        """Whether real numbers are learned."""
-        return all(target.kind == "regression" for target in self.targets)
+        """Whether real numbers are learned, and nothing else."""
+        return self.kind == "regression"
 
     @property
     def outputs(self) -> int:
         """How many numbers the head of a model gives."""
-        return len(self.targets)
+        return sum(target.outputs for target in self.targets)
+
+    @cached_property
+    def spans(self) -> tuple[slice, ...]:
+        """Which of the outputs belong to each target."""
+        ends = np.cumsum([target.outputs for target in self.targets]).tolist()
+        return tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+
+    def each(self, outputs: Floats) -> Iterator[tuple[Target, Floats]]:
+        """Every target with its columns of outputs: [n], or [n, K] for K classes."""
+        for target, span in zip(self.targets, self.spans, strict=True):
+            columns = outputs[:, span]
+            yield target, columns if target.kind == "multiclass" else columns[:, 0]
+
+    def to_model(self, labels: Floats, scale: Scale, bounds: Signs | None = None) -> Tensor:
+        """Labels in the user's units → what the model learns, float32 [n, T].
+
+        With bounds (1: the truth is above, −1: below) the lowest and the highest value that each
+        label allows, [n, T, 2].
+        """
+        mean, std = scale.labels
+        learned = torch.from_numpy(self.forward(labels)).sub(mean).div(std).float()
+        if bounds is None or not bounds.any():
+            return learned
+        above, below = torch.from_numpy(bounds > 0), torch.from_numpy(bounds < 0)
+        ends = learned.masked_fill(below, -torch.inf), learned.masked_fill(above, torch.inf)
+        return torch.stack(ends, dim=2)
+
+    def forward(self, labels: Floats) -> Floats:
+        """The user's numbers → those that are learned, [n, T] both."""
+        columns = zip(self.targets, labels.T, strict=True)
+        return np.stack([target.forward(column) for target, column in columns], axis=1)
+
+    def backward(self, labels: Floats) -> Floats:
+        """The inverse of :meth:`forward`."""
+        columns = zip(self.targets, labels.T, strict=True)
+        return np.stack([target.backward(column) for target, column in columns], axis=1)
 
     def to_user(self, outputs: Tensor, scale: Scale) -> Tensor:
-        """Outputs of a model → values in the user's units, or probabilities; float64 [n, T]."""
+        """Outputs of a model → values in the user's units, or probabilities; float64 [n, W]."""
         outputs = outputs.detach().to("cpu", torch.float64)
-        mean, std = scale.labels
-        return outputs * std + mean if self.is_regression else outputs.sigmoid()
+        told = []
+        for target, span, (mean, std) in zip(self.targets, self.spans, scale.labels.T, strict=True):
+            own = outputs[:, span]
+            if target.kind == "multiclass":
+                told.append(own.softmax(1))
+            elif target.kind == "binary":
+                told.append(own.sigmoid())
+            else:
+                told.append(torch.from_numpy(target.backward((own * std + mean).numpy())))
+        return torch.cat(told, dim=1)
+
+    def decide(self, values: Floats) -> list[npt.NDArray[Any]]:
+        """For each target its value, its probability of 1, or the likeliest class by its name.
+
+        >>> task = Task((Target("hit", "binary", classes=("no", "yes")), Target("logS")))
+        >>> [told.tolist() for told in task.decide(np.array([[0.8, -2.0], [np.nan, np.nan]]))]
+        [['yes', None], [-2.0, nan]]
+        """
+        told: list[npt.NDArray[Any]] = []
+        for target, own in self.each(values):
+            if not target.classes:
+                told.append(own)
+                continue
+            there = np.isfinite(own if own.ndim == 1 else own[:, 0])
+            likeliest = own > 0.5 if own.ndim == 1 else np.nan_to_num(own).argmax(1)
+            names = np.array(target.classes, dtype=object)[likeliest.astype(int)]
+            names[~there] = None
+            told.append(names)
+        return told
+
+    def around(self, values: Floats, half: Floats) -> tuple[Floats, Floats]:
+        """The ends [n, T] of intervals ± half [T], which is in units of what is learned."""
+        lower, upper = (np.full((len(values), len(self.targets)), np.nan) for _ in range(2))
+        for place, (target, own) in enumerate(self.each(values)):
+            if target.kind == "regression":
+                centre = target.forward(own)
+                lower[:, place] = target.backward(centre - half[place])
+                upper[:, place] = target.backward(centre + half[place])
+        return lower, upper
+
+    def residuals(self, labels: Floats, values: Floats, bounds: Signs | None = None) -> Floats:
+        """Value − label in units of what is learned, [n, T]; NaN for classes and for bounds."""
+        found = np.full(labels.shape, np.nan)
+        for place, (target, own) in enumerate(self.each(values)):
+            if target.kind == "regression":
+                found[:, place] = target.forward(own) - target.forward(labels[:, place])
+        if bounds is not None:
+            found[bounds != 0] = np.nan
+        return found
 
     def losses(self, outputs: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """The summed loss over labels that are there, and the sum of their weights."""
-        there = torch.isfinite(targets)
-        clean = torch.where(there, targets, torch.zeros_like(targets))
-        if not self.is_regression:
+        """The summed loss over labels that are there, and the sum of their weights.
+
+        Args:
+            outputs: [n, W] of the model.
+            targets: [n, T] or, with bounds, [n, T, 2], as :meth:`to_model` gives them.
+            weights: of the rows [n], or of the labels [n, T].
+        """
+        ends = targets if targets.dim() == 3 else None
+        there = ~torch.isnan(targets if ends is None else targets[..., 0])
+        kinds = {target.kind for target in self.targets}
+        if kinds == {"regression"}:
+            each = self._distance(outputs, targets, there)
+        elif kinds == {"binary"} and ends is None:
+            clean = torch.where(there, targets, torch.zeros_like(targets))
             each = F.binary_cross_entropy_with_logits(outputs, clean, reduction="none")
-        elif self.loss == "l1":
-            each = (outputs - clean).abs()
-        elif self.loss == "mse":
-            each = (outputs - clean).square()
         else:
-            each = F.huber_loss(outputs, clean, reduction="none")
-        weight = there.to(outputs.dtype) * weights[:, None].to(outputs.dtype)
+            each = torch.stack(
+                [
+                    self._own(target, outputs[:, span], targets[:, place], there[:, place])
+                    for place, (target, span) in enumerate(
+                        zip(self.targets, self.spans, strict=True)
+                    )
+                ],
+                dim=1,
+            )
+        weights = weights if weights.dim() == 2 else weights[:, None]
+        weight = there.to(outputs.dtype) * weights.to(outputs.dtype)
         return (each * weight).sum(), weight.sum()
+
+    def _own(self, target: Target, outputs: Tensor, labels: Tensor, there: Tensor) -> Tensor:
+        """The loss of one target among several kinds, [n]."""
+        if target.kind == "regression":
+            return self._distance(outputs[:, 0], labels, there)
+        labels = labels if labels.dim() == 1 else labels[:, 0]
+        clean = torch.where(there, labels, torch.zeros_like(labels))
+        if target.kind == "multiclass":
+            return F.cross_entropy(outputs, clean.long(), reduction="none")
+        return F.binary_cross_entropy_with_logits(outputs[:, 0], clean, reduction="none")
+
+    def _distance(self, outputs: Tensor, labels: Tensor, there: Tensor) -> Tensor:
+        """The loss of the distance to the nearest value that a label allows."""
+        if labels.dim() == outputs.dim():
+            clean = torch.where(there, labels, torch.zeros_like(labels))
+        else:  # the ends of what is allowed; in between there is nothing to pay
+            inside = outputs.detach().clamp(labels[..., 0], labels[..., 1])
+            clean = torch.where(there, inside, torch.zeros_like(inside))
+        if self.loss == "l1":
+            return (outputs - clean).abs()
+        if self.loss == "mse":
+            return (outputs - clean).square()
+        return F.huber_loss(outputs, clean, reduction="none")
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -110,14 +288,42 @@ class Task:
             "kind": self.kind,
             "names": list(self.names),
             "units": list(self.units),
-            "targets": [asdict(target) for target in self.targets],
+            "targets": [
+                {**asdict(target), "classes": list(target.classes)} for target in self.targets
+            ],
             "loss": self.loss,
         }
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> Task:
         """Read back :meth:`to_dict`."""
-        return Task(tuple(Target(**given) for given in values["targets"]), str(values["loss"]))
+        targets = tuple(
+            Target(**{**given, "classes": tuple(given.get("classes", ()))})
+            for given in values["targets"]
+        )
+        return Task(targets, str(values["loss"]))
+
+
+def _target(
+    kind: str | None, name: str, unit: str, known: Floats, classes: tuple[str, ...], transform: str
+) -> Target:
+    """The target that its labels describe."""
+    if classes:
+        return Target(name, "binary" if len(classes) == 2 else "multiclass", "", classes)
+    other = known[~np.isin(known, (0.0, 1.0))]
+    if kind == "classification" and (other.size or not known.size):
+        there = f"{other[0]:g}: for more than two classes use --task multiclass"
+        raise ValueError(
+            f"classification wants labels 0 and 1, or words, but {name!r} has "
+            f"{there if other.size else 'none'}"
+        )
+    if kind == "classification" or (kind is None and known.size and not other.size):
+        return Target(name, "binary", unit)
+    if transform == "auto":
+        wide = known.size > 0 and bool((known > 0).all())
+        low, high = np.quantile(known, [0.05, 0.95]) if wide else (1.0, 1.0)
+        transform = "log10" if high >= _ORDERS * low else "none"
+    return Target(name, "regression", unit, transform=transform)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,10 +345,11 @@ class Scale:
         Labels count as their rows weigh: one of weight 0 has no say.
         """
         pairs = []
-        for target, column in zip(task.targets, labels.T, strict=True):
+        for target, given in zip(task.targets, labels.T, strict=True):
             if target.kind != "regression":
                 pairs.append((0.0, 1.0))
                 continue
+            column = target.forward(given)
             there = np.isfinite(column) & (weights > 0)
             if not there.any():
                 raise ValueError(f"target {target.name!r} has no label among the training rows")
@@ -150,11 +357,6 @@ class Scale:
             spread = np.average((column[there] - centre) ** 2, weights=weights[there])
             pairs.append((centre, float(np.sqrt(spread)) or 1.0))
         return Scale(torch.tensor(pairs, dtype=torch.float64).T.contiguous(), _spread(values))
-
-    def to_model(self, labels: Floats) -> Tensor:
-        """Labels in the user's units → what the model learns, float32 [n, T]."""
-        mean, std = self.labels
-        return torch.from_numpy(labels).sub(mean).div(std).float()
 
     def standardise(self, values: Tensor) -> Tensor:
         """Whole-molecule values as the model sees them: (v − mean)/std, held within ±10."""

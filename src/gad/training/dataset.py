@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from gad.data.store.molecules import PackedMolecules, Preparation, with_cycles
 from gad.data.tables import TableError
 from gad.settings.model import Inputs, inputs_of, preparation_of
 from gad.settings.recipe import Recipe
-from gad.settings.task import Scale, Task
+from gad.settings.task import Scale, Signs, Task
 
 Floats = npt.NDArray[np.float64]
 SPLITS = ("random", "stratified", "scaffold", "column", "file")
@@ -81,6 +81,8 @@ class Dataset:
         smiles: [G], for people ("" for the graphs of a known set).
         split_values: [G] the user's own split column.
         fixed_split: the split a known set comes with.
+        bounds, classes: of the targets, as in :class:`gad.data.rows.Rows`.
+        source: where it all came from.
         rejects: row → reason; rows_read in all.
     """
 
@@ -101,6 +103,9 @@ class Dataset:
     rows_read: int
     fingerprint: str
     messages: list[str]
+    bounds: Signs | None = None
+    classes: tuple[tuple[str, ...], ...] = ()
+    source: Source = field(default_factory=lambda: Source(None))
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -109,6 +114,12 @@ class Dataset:
     def scaffolds(self) -> list[str]:
         """[G], worked out when a split first asks for them."""
         return scaffolds(self.packed.keys)
+
+    def task(self, loss: str) -> Task:
+        """What is learned, by what the user says and the labels are."""
+        kind, transform = self.source.task, self.source.transform
+        names, units = self.target_names, self.units
+        return Task.of(kind, names, units, self.targets, loss, self.classes, transform)
 
     def scale(self, task: Task, rows: npt.NDArray[np.int64]) -> Scale:
         """The scale of a model that is trained on these rows."""
@@ -130,10 +141,11 @@ def load_dataset(
     if isinstance(data, GraphSet):
         return _of_graphs(data, source, recipe)
     rows = rows_of_known(data) if isinstance(data, known.MoleculeSet) else read_rows(source)
-    return _prepared(rows, recipe, workers, progress)
+    return _prepared(source, rows, recipe, workers, progress)
 
 
 def _prepared(
+    source: Source,
     rows: Rows,
     recipe: Recipe,
     workers: int | None,
@@ -162,9 +174,10 @@ def _prepared(
     at = packed.rows.numpy()
     features = torch.from_numpy(rows.features[at]).to(torch.float32)
     packed = replace(packed, graph_values=torch.cat([packed.graph_values, features], dim=1))
-    targets = rows.targets[at]
+    targets, bounds = rows.targets[at], None if rows.bounds is None else rows.bounds[at]
+    exact = targets if bounds is None else np.where(bounds == 0, targets, np.nan)
     messages = list(rows.messages)
-    messages += _told(duplicates(packed.keys, targets, rows_of=at.tolist()))
+    messages += _told(duplicates(packed.keys, exact, rows_of=at.tolist()))
     return Dataset(
         title=rows.title,
         packed=packed,
@@ -187,6 +200,9 @@ def _prepared(
         rows_read=total,
         fingerprint=rows.fingerprint,
         messages=messages,
+        bounds=bounds,
+        classes=rows.classes,
+        source=source,
     )
 
 
@@ -217,7 +233,7 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
     return Dataset(
         graphs.name, packed, inputs, None, graphs.targets, graphs.target_names, graphs.units,
         np.ones(count), (), [""] * count, None, graphs.split, {}, {}, count,
-        graphs.fingerprint, [],
+        graphs.fingerprint, [], source=source,
     )  # fmt: skip
 
 

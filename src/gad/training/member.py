@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,12 +51,30 @@ def begin(
     packed = dataset.packed
     labelled = Labelled(
         replace(packed, graph_values=scale.standardise(packed.graph_values)),
-        scale.to_model(dataset.targets),
-        torch.from_numpy(dataset.weights).float(),
+        task.to_model(dataset.targets, scale, dataset.bounds),
+        _weights(recipe, task, dataset, split),
     )
     delta = mean_log_degree(packed.operators.select(rows["train"]))
     torch.manual_seed(mix(recipe.training.seed, 0))
     return build_model(recipe, dataset.inputs, task.outputs, delta=delta), labelled, rows
+
+
+def _weights(recipe: Recipe, task: Task, dataset: Dataset, split: Split) -> Tensor:
+    """How much each label counts, [n] or, balanced, [n, T].
+
+    Balanced, the classes of a target weigh the same together: those of class k get n / (K nₖ).
+    """
+    rows = torch.from_numpy(dataset.weights).float()
+    if not recipe.training.balance or all(t.kind == "regression" for t in task.targets):
+        return rows
+    factors = np.ones(dataset.targets.shape)
+    for column, (target, labels) in enumerate(zip(task.targets, dataset.targets.T, strict=True)):
+        if target.kind != "regression":
+            seen = labels[split.train]
+            kinds, counts = np.unique(seen[np.isfinite(seen)], return_counts=True)
+            for kind, count in zip(kinds, counts, strict=True):
+                factors[labels == kind, column] = counts.sum() / (len(kinds) * count)
+    return rows[:, None] * torch.from_numpy(factors).float()
 
 
 def fit_member(

@@ -18,7 +18,6 @@ from gad.report.report import write_report
 from gad.report.summary import RunSummary
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
-from gad.settings.task import Task
 from gad.training.dataset import Splitting, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware
 from gad.training.folder import Identity, new_folder, open_folder, write_rejects
@@ -43,6 +42,8 @@ def train(
     weight: str | None = None,
     features: Sequence[str] = (),
     task: str | None = None,
+    relation: str | Sequence[str] | None = None,
+    transform: str = "none",
     split: str = "random",
     split_column: str | None = None,
     split_file: str | Path | None = None,
@@ -69,7 +70,11 @@ def train(
         target: the column or columns to learn, guessed if left out.
         weight: a column of weights.
         features: further numeric columns given to the model.
-        task: "regression" or "classification"; the labels decide if left out.
+        task: "regression", "classification" or "multiclass"; each target's labels decide if left
+            out: 0 and 1 or two words are a binary target, more words a multiclass one.
+        relation: the column that says ``>``, ``<`` or ``=`` of each label, one for each target;
+            labels such as ``>10`` need none.
+        transform: "log10" learns the logarithm of the labels, "auto" where they span orders.
         split: random, stratified, scaffold, column or file.
         split_column: the column that names each row's part.
         split_file: a file that lists the rows of each part.
@@ -97,13 +102,14 @@ def train(
     if origin is not None:  # whose molecules and model the weights are of
         chosen = replace(chosen, molecules=origin.recipe.molecules, model=origin.recipe.model)
     chosen = chosen.override(settings or {})
-    source = Source.of(data, smiles, target, weight, features, split_column)
+    source = Source.of(
+        data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
+        split_column=split_column, task=task, transform=transform,
+    )  # fmt: skip
     splitting = Splitting.of(split, split_column, split_file, fractions, folds)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)
     splits, said = split_dataset(dataset, splitting, seed=chosen.training.seed)
-    learned = Task.of(
-        task, dataset.target_names, dataset.units, dataset.targets, chosen.training.loss
-    )
+    learned = dataset.task(chosen.training.loss)
     scales = [dataset.scale(learned, part.train) for part in splits]
     for text in (*dataset.messages, *said):
         reporter.message(text)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from gad.data.splits import Split
 from gad.nn import count_parameters
 from gad.prediction.intervals import coverage_of_partitions, quantiles
-from gad.prediction.metrics import MAIN_METRIC, REGISTRY, mean_of, score
+from gad.prediction.metrics import MAIN_METRIC, REGISTRY, TASKS, Scores, mean_of, score_task
 from gad.prediction.model_file import Model
 from gad.prediction.predictor import Predictor
 from gad.report.summary import (
@@ -57,13 +57,18 @@ def summarise(
     kind = "own" if dataset.fixed_split is not None else kind
     outputs = Predictor(model).run(dataset.packed)[0].numpy()
     per_fold: list[ByPart] = []
-    held = np.full(dataset.targets.shape, np.nan)
+    held = np.full((len(dataset), task.outputs), np.nan)
+    bounds = dataset.bounds
     for fold, split in enumerate(splits):
         values = outputs[[i for i, (f, _) in enumerate(fitted) if f == fold]].mean(0)
         per_fold.append(
             {
-                part: score(
-                    task.kind, dataset.targets[rows], values[rows], names, dataset.weights[rows]
+                part: score_task(
+                    task,
+                    dataset.targets[rows],
+                    values[rows],
+                    dataset.weights[rows],
+                    None if bounds is None else bounds[rows],
                 )
                 for part, rows in split.parts()
                 if len(rows)
@@ -100,8 +105,9 @@ def summarise(
         commit=identity.commit,
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
         parity={
-            name: Parity(dataset.targets[test, column].tolist(), held[test, column].tolist())
-            for column, name in enumerate(names)
+            target.name: Parity(dataset.targets[test, column].tolist(), own.tolist())
+            for column, (target, own) in enumerate(task.each(held[test]))
+            if task.kind in TASKS
         },
         folds=None if whole else _fold_scores(per_fold),
         worst=_worst(dataset, held, test, model) if task.is_regression else None,
@@ -115,9 +121,10 @@ def _uncertainty(
     dataset: Dataset, held: Floats, test: Indices, task: Task, kind: str
 ) -> Uncertainty | None:
     """Conformal intervals, calibrated on the test rows."""
-    if not task.is_regression or len(test) < _LEAST_ROWS:
+    if task.kind not in ("regression", "mixed") or len(test) < _LEAST_ROWS:
         return None
-    residuals = held[test] - dataset.targets[test]
+    bounds = None if dataset.bounds is None else dataset.bounds[test]
+    residuals = task.residuals(dataset.targets[test], held[test], bounds)
     half = quantiles(residuals, LEVEL)
     return Uncertainty(
         **coverage_of_partitions(residuals, LEVEL),
@@ -129,7 +136,7 @@ def _uncertainty(
 
 def _bootstrap(dataset: Dataset, held: Floats, test: Indices, task: Task) -> Bootstrap | None:
     """How far the main metric of each target depends on which rows were the test rows."""
-    if len(test) < _LEAST_ROWS:
+    if len(test) < _LEAST_ROWS or task.kind not in TASKS:
         return None
     metric, weights = REGISTRY[MAIN_METRIC[task.kind]], dataset.weights[test]
     columns = zip(task.names, dataset.targets[test].T, held[test].T, strict=True)
@@ -143,17 +150,27 @@ def _bootstrap(dataset: Dataset, held: Floats, test: Indices, task: Task) -> Boo
 
 def _baselines(dataset: Dataset, split: Split, task: Task, reporter: Reporter) -> Baselines | None:
     """What the mean and a linear model on descriptors are worth, for molecules that are SMILES."""
-    if dataset.preparation is None:
+    if dataset.preparation is None or task.kind not in TASKS:
         return None
     reporter.message("comparing with a mean predictor and a ridge on RDKit descriptors")
     parts = {part: rows for part, rows in split.parts() if len(rows)}
+    learned = task.forward(dataset.targets)
+
+    def judge(part: str, guess: Floats) -> Scores:
+        rows, bounds = parts[part], dataset.bounds
+        return score_task(
+            task, dataset.targets[rows], task.backward(guess), dataset.weights[rows],
+            None if bounds is None else bounds[rows],
+        )  # fmt: skip
+
     found = fit_baselines(
         {p: [dataset.smiles[i] for i in rows] for p, rows in parts.items()},
-        {p: dataset.targets[rows] for p, rows in parts.items()},
+        {p: learned[rows] for p, rows in parts.items()},
         task.kind,
         task.names,
         progress=lambda done: reporter.progress("computing descriptors", done, len(dataset)),
         weights_by_part={p: dataset.weights[rows] for p, rows in parts.items()},
+        judge=judge,
     )
     return Baselines(found["mean"], found["ridge"])
 
@@ -190,7 +207,8 @@ def _fold_scores(folds: list[ByPart]) -> dict[str, FoldScores]:
 def _worst(dataset: Dataset, held: Floats, test: Indices, model: Model) -> list[LargeError]:
     """The ten largest errors on the test rows, in units of each target's spread."""
     task, std = model.task, model.scales[0].labels[1].numpy()
-    error = np.abs(held[test] - dataset.targets[test]) / std
+    bounds = None if dataset.bounds is None else dataset.bounds[test]
+    error = np.abs(task.residuals(dataset.targets[test], held[test], bounds)) / std
     error[~np.isfinite(error)] = -1
     worst = []
     for flat in np.argsort(-error, axis=None)[:10].tolist():

@@ -13,7 +13,7 @@ from gad.data.rows import Source
 from gad.data.splits import Split
 from gad.data.store.molecules import Preparation
 from gad.nn import GAD, count_parameters
-from gad.prediction.metrics import score
+from gad.prediction.metrics import score_task
 from gad.reporter import Reporter
 from gad.settings.model import preparation_of
 from gad.settings.recipe import Recipe
@@ -23,9 +23,13 @@ from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.fit import Hardware, fit
 from gad.training.member import begin
 
-METRICS = {"regression": "mae", "classification": "log_loss"}
-"""What is minimised; several targets of a regression count in units of their spread."""
+_METRICS = {"regression": "mae", "binary": "log_loss", "multiclass": "log_loss"}
 _BATCH = 256
+
+
+def metric_of(task: Task) -> str:
+    """What is minimised; several targets of a regression count in units of their spread."""
+    return "mae" if task.kind in ("regression", "mixed") else "log_loss"
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,6 @@ class Bench:
         source: the data and its columns.
         base: the recipe that the others are changes of; its seed draws the split.
         splitting: how rows are divided.
-        task: "regression" or "classification"; None lets the labels decide.
         workers: processes that prepare molecules.
         hardware: Lightning's flags.
         reporter: is told how it goes.
@@ -58,12 +61,11 @@ class Bench:
         base: Recipe,
         *,
         splitting: Splitting | None = None,
-        task: str | None = None,
         workers: int | None = None,
         hardware: Hardware | None = None,
         reporter: Reporter | None = None,
     ) -> None:
-        self.source, self.base, self.task = source, base, task
+        self.source, self.base = source, base
         self.splitting = splitting or Splitting()
         self.workers, self.hardware = workers, hardware
         self.reporter = reporter or Reporter()
@@ -98,8 +100,7 @@ class Bench:
 
     def learned(self, data: Dataset, recipe: Recipe) -> Task:
         """What is learned."""
-        loss = recipe.training.loss
-        return Task.of(self.task, data.target_names, data.units, data.targets, loss)
+        return data.task(recipe.training.loss)
 
     def measure(
         self,
@@ -134,13 +135,13 @@ def _error(
         model(**labelled.molecules.batch(some).inputs()) for some in torch.split(rows, _BATCH)
     ]
     values = task.to_user(torch.cat(outputs), scale).numpy()
-    metric = METRICS[task.kind]
     at = rows.numpy()
-    scores = score(task.kind, data.targets[at], values, task.names, data.weights[at])["targets"]
+    bounds = None if data.bounds is None else data.bounds[at]
+    scores = score_task(task, data.targets[at], values, data.weights[at], bounds)["targets"]
     spread = scale.labels[1].tolist() if len(task.names) > 1 else [1.0]
     errors = [
         value / std
-        for name, std in zip(task.names, spread, strict=True)
-        if (value := scores[name][metric]) is not None
+        for target, std in zip(task.targets, spread, strict=True)
+        if (value := scores[target.name][_METRICS[target.kind]]) is not None
     ]
     return float(np.mean(errors)) if errors else float("nan")

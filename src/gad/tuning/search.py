@@ -23,7 +23,7 @@ from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, RecipeError, load_recipe
 from gad.training.dataset import Splitting
 from gad.training.fit import Hardware
-from gad.tuning.bench import METRICS, Bench
+from gad.tuning.bench import Bench, metric_of
 from gad.tuning.results import TuningRun, to_toml, trial_row, trial_table
 from gad.tuning.space import Space, load_space
 from gad.tuning.storage import (
@@ -52,6 +52,8 @@ def tune(
     weight: str | None = None,
     features: Sequence[str] = (),
     task: str | None = None,
+    relation: str | Sequence[str] | None = None,
+    transform: str = "none",
     split: str = "random",
     split_column: str | None = None,
     split_file: str | Path | None = None,
@@ -76,7 +78,9 @@ def tune(
         target: the column or columns to learn, guessed if left out.
         weight: a column of weights.
         features: further numeric columns given to the model.
-        task: "regression" or "classification"; the labels decide if left out.
+        task: as in :func:`gad.train`, like the next two.
+        relation: columns that say which labels are bounds.
+        transform: none, log10 or auto.
         split: random, stratified, scaffold, column or file, the same for all trials: the seed of
             the recipe draws it.
         split_column: the column that names each row's part.
@@ -105,10 +109,19 @@ def tune(
     searched.check(base)
     with quiet_optuna():
         bench = Bench(
-            Source.of(data, smiles, target, weight, features, split_column),
+            Source.of(
+                data,
+                target,
+                relation,
+                smiles=smiles,
+                weight=weight,
+                features=tuple(features),
+                split_column=split_column,
+                task=task,
+                transform=transform,
+            ),
             base,
             splitting=Splitting.of(split, split_column, split_file),
-            task=task,
             workers=workers,
             hardware=hardware,
             reporter=reporter,
@@ -156,7 +169,7 @@ class _Search:
         data, split = bench.prepared(bench.base)
         learned = bench.learned(data, bench.base)
         self.title = data.title
-        self.metric = METRICS[learned.kind]
+        self.metric = metric_of(learned)
         self.error_name = METRIC_NAMES[self.metric]
         several = len(learned.names) > 1 and learned.is_regression
         self.unit = "" if several or not learned.is_regression else learned.units[0]

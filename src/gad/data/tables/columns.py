@@ -86,7 +86,7 @@ def choose_columns(
     notes: list[str] = []
 
     def find(name: str, role: str) -> str:
-        found, note = _find(table, name, role)
+        found, note = find_column(table, name, role)
         notes.extend(note)
         return found
 
@@ -111,7 +111,7 @@ def choose_columns(
     return Columns(molecule, goals, weighting, extra, part, frozenset(commas)), notes
 
 
-def _find(table: Table, name: str, role: str) -> tuple[str, list[str]]:
+def find_column(table: Table, name: str, role: str) -> tuple[str, list[str]]:
     """The column of that name, in capitals or not."""
     if name in table.names:
         return name, []

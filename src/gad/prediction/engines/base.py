@@ -235,14 +235,22 @@ def free_names(wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
 def added_columns(prediction: Prediction, task: Task, uncertainty: bool) -> dict[str, Column]:
     """Everything that is added to the rows, by its usual name."""
     columns: dict[str, Column] = {}
-    for place, target in enumerate(task.names):
-        tables = {"pred": prediction.values}
-        if uncertainty and prediction.std is not None:
-            tables["std"] = prediction.std
-        if uncertainty and task.is_regression:
-            tables |= {"lower": prediction.lower, "upper": prediction.upper}
-        for what, table in tables.items():
-            columns[f"{target}_{what}"] = table[:, place].astype(np.float32)
+    decided = task.decide(prediction.values)
+    for place, (target, own) in enumerate(task.each(prediction.values)):
+        added: dict[str, Any] = {"pred": decided[place]}
+        if target.classes:
+            each = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)
+            added |= {f"p_{name}": each[:, k] for k, name in enumerate(target.classes)}
+        if uncertainty and prediction.std is not None and target.kind != "multiclass":
+            added["std"] = prediction.std[:, task.spans[place].start]
+        if uncertainty and target.kind == "regression":
+            added |= {"lower": prediction.lower[:, place], "upper": prediction.upper[:, place]}
+        for what, values in added.items():
+            columns[f"{target.name}_{what}"] = (
+                ["" if name is None else name for name in values.tolist()]
+                if values.dtype == object
+                else values.astype(np.float32)
+            )
     if prediction.embeddings is not None:
         for place, column in enumerate(prediction.embeddings.T):
             columns[f"embedding_{place}"] = column.astype(np.float32)
