@@ -80,11 +80,12 @@ def actors():
 
 
 @pytest.mark.slow
-def test_on_a_cluster(cluster, run, library, tmp_path):
+def test_on_a_cluster(cluster, run, library, tmp_path, monkeypatch):
     """One test, lest every process of the test run starts a cluster of its own."""
     killed = predict_although_a_worker_dies(run, library)
     nothing_is_lost_or_doubled(*killed, run, library)
     a_run_goes_on_with_what_is_missing(*killed, run, library)
+    monkeypatch.chdir(tmp_path)  # where the workers, which are there already, are not
     the_command_line_speaks_ray(run, tmp_path)
     a_dataset_gets_columns(run)
 
@@ -146,18 +147,19 @@ def the_command_line_speaks_ray(run, tmp_path):
         pq.write_table(pa.table(table), tmp_path / f"{k}.parquet")
     model, out = run.directory / "model.gad", tmp_path / "out"
     options = ("--engine", "ray", "--workers", "1", "--json")
-    told = done("predict", model, tmp_path / "*.parquet", "-o", f"file://{out}", *options).json
+    told = done("predict", model, "*.parquet", "-o", f"file://{out}", *options).json
     assert told["rejects"] == f"file://{out}/_rejects.csv"
     found = pq.read_table(out)
     assert found.schema.field("source_row").type == pa.int8(), "the user's own"
     assert found["source_row_gad"].to_pylist() == [1, 1]
+    assert found["source_file"].to_pylist() == ["0.parquet", "1.parquet"]
     assert [bool(value) for value in found["target_pred"].to_pylist()] == [True, False]
     (tmp_path / "other").mkdir()
     pq.write_table(pa.table({"smiles": ["C"]}), tmp_path / "other" / "a.parquet")
     pq.write_table(pa.table({"smile": ["C"]}), tmp_path / "other" / "b.parquet")
-    refused = call("predict", model, tmp_path / "other", "-o", tmp_path / "o", *options[:-1])
+    refused = call("predict", model, "other", "-o", "o", *options[:-1])
     assert refused.code == 1
-    assert "b.parquet: its columns (smile) are not those of the first table" in refused.err
+    assert "other/b.parquet: its columns (smile) are not those of the first table" in refused.err
 
 
 def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):

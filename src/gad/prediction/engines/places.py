@@ -40,6 +40,10 @@ class Place:
     def __contains__(self, other: Place) -> bool:
         return f"{other._arrow()[1]}/".startswith(f"{self._arrow()[1].rstrip('/')}/")
 
+    def absolute(self) -> Place:
+        """The same place for a process with another working directory."""
+        return self if self.is_remote else Place(str(Path(self.text).absolute()))
+
     @property
     def is_remote(self) -> bool:
         """Whether it is named by a URL."""

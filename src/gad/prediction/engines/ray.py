@@ -74,7 +74,7 @@ class RayEngine:
             return replace(PredictionSummary(**told), output=str(request.output))
         score = UnitWriter(
             replace(scorer, accelerator=request.accelerator),
-            folder.place,
+            folder.place.absolute(),
             ParquetFormat((*names, *scorer.names.values()), types),
         )
         with self._cluster(request.accelerator) as strategy:
@@ -83,7 +83,10 @@ class RayEngine:
             folder.begin(request.resume)
             read = partial(read_units, names=names, rows=self.rows, done=folder.parts())
             dataset = ray.data.from_items(
-                [{"table": k, "place": str(place)} for k, place in enumerate(places)],
+                [
+                    {"table": k, "name": str(place), "place": str(place.absolute())}
+                    for k, place in enumerate(places)
+                ],
                 override_num_blocks=len(places),
             ).flat_map(read, num_cpus=_READER_CORES)
             results = dataset.map_batches(

@@ -64,18 +64,18 @@ def read_units(
 ) -> Iterator[dict[str, Any]]:
     """Read a table, and give its rows by units; those which are done come without their rows."""
     number, place = int(row["table"]), Place(row["place"])
-    unit = Unit(number, 0, last=True)
+    unit, size = Unit(number, 0, last=True), max(1, rows // CHUNK)
 
     def given(unit: Unit, chunks: list[Chunk]) -> dict[str, Any]:
         data = b"" if unit.name in done else pickle.dumps(chunks)
-        return {**asdict(unit), "place": str(place), "chunks": data}
+        return {**asdict(unit), "name": row["name"], "chunks": data}
 
     try:
         with opened(place) as table:
             reader = _same(table, names, place).chunks(CHUNK)
-            chunks = list(islice(reader, rows // CHUNK))
+            chunks = list(islice(reader, size))
             while True:
-                following = list(islice(reader, rows // CHUNK))
+                following = list(islice(reader, size))
                 yield given(replace(unit, last=not following), chunks)
                 if not following:
                     return
@@ -106,7 +106,7 @@ class UnitWriter:
         fields = {name: batch[name][0].item() for name in ("table", "unit", "last")}
         unit = Unit(**fields, error=str(batch["error"][0]))
         data = bytes(batch["chunks"][0])
-        place = str(batch["place"][0])
+        place = str(batch["name"][0])
         if not unit.error:
             try:
                 notes = (
