@@ -115,7 +115,7 @@ def test_cells_for_people(tmp_path):
     assert table["GCN", "no", "zinc-paper (short)"]["epochs"] == "30 of 300"
     assert table["GCN", "no", "zinc-paper (short)"]["met"] == "–"
     assert table["PNA", "yes", "–"]["ours"] == "not run"
-    assert table["HIMP*", "yes", "–"]["ours"] == "quoted"
+    assert table["HIMP*", "yes", "–"]["ours"] == "not run"
     assert table["SMP*", "no", "–"]["paper"] == "0.219"
     assert ("GAD-i", "yes", "zinc-paper") in lines(tmp_path, "zinc", missing=False)
     assert ("PNA", "yes", "–") not in lines(tmp_path, "zinc", missing=False)

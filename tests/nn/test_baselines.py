@@ -223,9 +223,9 @@ def test_smp_is_its_equations(edges):
     """Against contexts as dense [N, N, C], node by node."""
     of = molecule(9)
     torch.manual_seed(0)
-    (net,) = baseline_blocks("smp", 8, layers=2, edge_channels=edges, batch_norm=False)
+    (net,) = baseline_blocks("smp", 12, layers=2, edge_channels=edges, batch_norm=False)
     net = net.double()
-    x = torch.from_numpy(of.signal(8))
+    x = torch.from_numpy(of.signal(12))
     e = torch.randn(of.edge_index.shape[1], edges, dtype=torch.float64)
     U = torch.diag_embed(net.begin(x).t()).permute(1, 2, 0)
     for layer in net.layers:

@@ -28,10 +28,10 @@ def table(
     """Show one of the paper's tables with our results beside it.
 
     Everything is read from the records that `gad reproduce` keeps: mean ± standard deviation over
-    the seeds, and by how much the error is below DGN's. "quoted" is the paper's number only; "met"
-    is an error of at most the paper's and two of its standard deviations. "nodes" is not in the
-    paper: there GAD stands beside the best of GCN, SAGE and GAT; it "holds" where it is at least as
-    good, within the standard error of the paired difference.
+    the seeds, and by how much the error is below DGN's. "met" is an error of at most the paper's
+    and two of its standard deviations. "nodes" is not in the paper: there GAD stands beside the
+    best of GCN, SAGE and GAT; it "holds" where it is at least as good, within the standard error of
+    the paired difference.
     """
     from gad.experiments.grid import grid
     from gad.experiments.table import to_json
@@ -69,7 +69,7 @@ def _shown(grid: Any, unfinished: list[dict[str, Any]], data: str) -> Renderable
         shown.add_column(name, justify="left" if place < grid.left else "right")
     before = None
     for line in grid.lines:
-        style = "bold" if line[grid.left + 1] not in {"not run", "quoted"} else "dim"
+        style = "bold" if line[grid.left + 1] != "not run" else "dim"
         first = "" if line[0] == before else line[0]
         shown.add_row(*(Text(cell, style=style) for cell in (first, *line[1:])))
         before = line[0]

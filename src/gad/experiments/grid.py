@@ -10,7 +10,7 @@ from statistics import fmean, stdev
 from gad.experiments import paper
 from gad.experiments.table import Row, against_dgn, cells, load_rows, paper_against_dgn
 
-NOT_RUN, QUOTED = "not run", "quoted"
+NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,7 @@ def _lines(
     printed = _error(paper.error(data, *cell))
     theirs = _percent(paper_against_dgn(data, model, edges, target))
     if not rows:
-        state = QUOTED if model in paper.QUOTED else NOT_RUN
-        return [(*first, "–", printed, state, *("–",) * 6, theirs, "–")]
+        return [(*first, "–", printed, NOT_RUN, *("–",) * 6, theirs, "–")]
     return [
         (
             *first,

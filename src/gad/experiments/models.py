@@ -24,7 +24,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
         "pna": {**_PLAIN, "aggregators": ("mean", "max", "min", "std")},
         **{
             name: {**_PLAIN, "network": name}
-            for name in ("gcn", "gin", "sage", "gat", "monet", "gatedgcn")
+            for name in ("gcn", "gin", "sage", "gat", "monet", "gatedgcn", "himp", "smp")
         },
         "gsn": {**_PLAIN, "network": "gsn", "cycles": 8},
     },

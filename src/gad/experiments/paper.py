@@ -53,9 +53,6 @@ TITLES: dict[str, str] = {
 }  # fmt: skip
 """Names as printed; an asterisk marks tailored features such as cycles."""
 
-QUOTED = ("himp", "smp")
-"""Rows that are quoted from the paper and have no counterpart here."""
-
 EPOCHS = 300
 """The most epochs the paper trains for."""
 

@@ -113,11 +113,11 @@ class ContextMessages(nn.Module):
 class SMP(nn.Module):
     """Contexts for L layers between features of nodes x [N, C] and better ones.
 
-    U_i has x_i, mapped to C/4 channels, in row i at first and nothing elsewhere. At the end
+    U_i has x_i, mapped to C/6 channels, in row i at first and nothing elsewhere. At the end
     x_i ← x_i + ReLU(norm(W[mean_k ReLU(U_i[k] M), U_i[i]])).
 
     Args:
-        channels: C; contexts have C/4, since there are n of them for every node.
+        channels: C; contexts have C/6, since there are n of them for every node.
         layers: L.
         edge_channels: channels of the edge features, 0 for none.
         batch_norm, dropout: of every layer.
@@ -133,14 +133,14 @@ class SMP(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        inner = max(1, channels // 4)
+        inner = max(1, channels // 6)
         self.begin = nn.Linear(channels, inner)
         self.layers = nn.ModuleList(
             ContextMessages(inner, edge_channels, batch_norm=batch_norm, dropout=dropout)
             for _ in range(layers)
         )
-        self.each = nn.Linear(inner, channels)
-        self.end = nn.Linear(channels + inner, channels)
+        self.each = nn.Linear(inner, inner)
+        self.end = nn.Linear(2 * inner, channels)
         self.norm = BatchNorm(channels) if batch_norm else nn.Identity()
 
     def forward(

@@ -86,7 +86,7 @@ class ModelSettings(_Section):
         "gad",
         "gad, or a baseline, which has no scheme, towers, aggregators or scalers; gcn, sage and "
         "monet cannot use bonds, and gsn needs cycles",
-        choices=("gad", "gcn", "gin", "sage", "gat", "monet", "gatedgcn", "gsn"),
+        choices=("gad", "gcn", "gin", "sage", "gat", "monet", "gatedgcn", "gsn", "himp", "smp"),
     )
     scheme: str = described(
         "implicit",
