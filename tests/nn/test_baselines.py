@@ -234,7 +234,7 @@ def test_smp_is_its_equations(edges):
         for (j, i), bond in zip(of.edge_index.t().tolist(), e, strict=True):
             S[i] = S[i] + V[j] * (1 + layer.edge(bond) if edges else 1)
         own, total = layer.own(U), layer.sum(S)
-        U = U + (own[..., :2] + total[..., :2] + own[..., 2:] * total[..., 2:]).relu()
+        U = U + (own[..., :4] + total[..., :4] + own[..., 4:] * total[..., 4:]).relu()
     itself = torch.stack([U[i, i] for i in range(9)])
     seen = torch.cat([net.each(U).relu().mean(1), itself], dim=1)
     found = net(x, of.operators(), e if edges else None)

@@ -15,6 +15,8 @@ from gad.data.splits import Split
 from gad.data.store.molecules import read_molecules
 from gad.nn import GADBlock, count_parameters
 from gad.nn.baselines import NETWORKS, WITHOUT_EDGES, BaselineBlock
+from gad.nn.himp import HIMP
+from gad.nn.smp import SMP
 from gad.operators.cycles import count_cycles
 from gad.prediction.model_file import load_model
 from gad.settings.model import Inputs, build_model, preparation_of
@@ -64,9 +66,10 @@ def test_the_widest_network_within_the_budget(network, edges):
     columns = (3, *[5] * 6) if network == "gsn" else (3,)
     inputs = Inputs((28,), 6 if network == "gsn" else 0, columns, 0)
     model = build_model(recipe, inputs, 1)
-    block = GADBlock if network == "gad" else BaselineBlock
+    whole = {"himp": HIMP, "smp": SMP}  # one block of as many layers
+    block = whole.get(network, GADBlock if network == "gad" else BaselineBlock)
     assert all(isinstance(b, block) for b in model.blocks)
-    assert len(model.blocks) == recipe.model.layers
+    assert len(model.blocks) == (1 if network in whole else recipe.model.layers)
     assert 60_000 < count_parameters(model) <= 100_000
     wider = build_model(
         recipe.override({"width": model.channels + recipe.model.width_step}), inputs, 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,11 +24,11 @@ def doctor() -> Outcome:
     """
     import torch
 
-    from gad import __version__
+    from gad import __version__, native
     from gad.folders import cache_folder
     from gad.machine import cores, machine
 
-    kernels, cache, data = _kernels(), cache_folder(), os.environ.get("GAD_DATA") or None
+    cache, data = cache_folder(), os.environ.get("GAD_DATA") or None
     described = machine(torch.get_num_threads())
     told: dict[str, Any] = {
         "versions": {
@@ -35,7 +36,7 @@ def doctor() -> Outcome:
             "python": described["python"],
             **{name: _version(name) for name in _PACKAGES},
         },
-        "kernels": kernels,
+        "kernels": asdict(native.status()),
         "threads": described["threads"],
         "cores": cores(),
         "machine": described,
@@ -44,14 +45,6 @@ def doctor() -> Outcome:
         "data": {"folder": data, "exists": data is not None and Path(data).expanduser().is_dir()},
     }
     return Outcome(told, facts(_lines(told)))
-
-
-def _kernels() -> dict[str, Any]:
-    """Whether the compiled kernels are used, and why."""
-    from gad import native
-
-    found = native.status()
-    return {"active": found.active, "reason": found.reason}
 
 
 def _lines(told: dict[str, Any]) -> dict[str, Any]:

@@ -117,7 +117,7 @@ class SMP(nn.Module):
     x_i ← x_i + ReLU(norm(W[mean_k ReLU(U_i[k] M), U_i[i]])).
 
     Args:
-        channels: C; contexts have C/6, since there are n of them for every node.
+        channels: C; contexts have C/6 (at least 4), since there are n for every node.
         layers: L.
         edge_channels: channels of the edge features, 0 for none.
         batch_norm, dropout: of every layer.
@@ -133,7 +133,7 @@ class SMP(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        inner = max(1, channels // 6)
+        inner = max(4, channels // 6)
         self.begin = nn.Linear(channels, inner)
         self.layers = nn.ModuleList(
             ContextMessages(inner, edge_channels, batch_norm=batch_norm, dropout=dropout)
