@@ -15,6 +15,7 @@ import torch
 
 from gad.chem import Featurizer
 from gad.data.store.molecules import Preparation, read_molecules
+from gad.nn import GADBlock, ImplicitDiffusion
 from gad.parallel import in_order
 
 
@@ -35,6 +36,11 @@ def killed(number):
 
 def threads_and_tensor(number):
     return torch.get_num_threads(), torch.full((3,), float(number))
+
+
+def filtered(block, packed, x):
+    batch = packed.batch(torch.arange(len(packed)))
+    return block(x, batch.operators)
 
 
 def prepared(texts):
@@ -85,6 +91,21 @@ def test_processes_have_one_thread_whatever_this_one_has():
         torch.set_num_threads(before)
     assert [threads for threads, _ in found] == [1] * 4
     torch.testing.assert_close(torch.stack([t for _, t in found])[:, 0], torch.arange(4.0))
+
+
+def test_a_block_works_in_processes_after_it_worked_on_two_threads_here():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        packed = read_molecules(["CCCCO", "c1ccccc1O"] * 40, Preparation(Featurizer()))
+        block = GADBlock(20, diffusion=ImplicitDiffusion(20), towers=2).eval().requires_grad_(False)
+        x = torch.randn(packed.operators.num_nodes, 20)
+        work = partial(filtered, block, packed)
+        here = work(x)
+        for there in in_order(work, [x] * 4, 2):
+            torch.testing.assert_close(there, here)
+    finally:
+        torch.set_num_threads(before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")

@@ -64,7 +64,8 @@ def _is_ordinary(tensor: Tensor) -> bool:
 
 
 def call(name: str, *arguments: Any) -> None:
-    """Call a kernel; see :func:`gad.native.bindings.call`."""
+    """Call a kernel on as many threads as PyTorch uses; see :func:`gad.native.bindings.call`."""
     loaded = library()
     assert loaded is not None
+    bindings.call(loaded, "set_threads", torch.get_num_threads())
     bindings.call(loaded, name, *arguments)

@@ -113,6 +113,13 @@ int struct_sizes(int64_t *sizes)
     return DONE;
 }
 
+/* of the thread that calls; PyTorch may have an OpenMP of its own, whose number is not ours */
+int set_threads(int64_t threads)
+{
+    omp_set_num_threads((int)threads);
+    return DONE;
+}
+
 /* Between two steps malloc gives the memory of large batches back to the system, and each page of it
    then faults when it is touched again; large pages are few. */
 static void on_large_pages(const float *from, const float *to)
