@@ -110,7 +110,7 @@ class Learning:
         option(
             "How rows are divided 80:10:10.",
             default="random",
-            **one_of("random", "stratified", "scaffold", "column", "file"),
+            **one_of("random", "stratified", "scaffold", "cluster", "time", "column", "file"),
         ),
     ] = None
     recipe: Recipe = "default"
@@ -151,7 +151,11 @@ class Learning:
     ] = "none"
     split_column: Annotated[
         str | None,
-        option("The column that says train, val or test.", metavar="COL", panel=SPLITTING),
+        option(
+            "The column that says train, val or test; with --split time the dates.",
+            metavar="COL",
+            panel=SPLITTING,
+        ),
     ] = None
     split_file: Annotated[
         Path | None,
@@ -197,6 +201,10 @@ class Learning:
         if column is not None and file is not None:
             raise typer.BadParameter("--split-column and --split-file exclude each other")
         implied = "column" if column is not None else "file" if file is not None else None
+        if split == "time":
+            if column is None:
+                raise typer.BadParameter("--split time needs --split-column, the column of dates")
+            return split
         if split is not None and implied is not None and split != implied:
             raise typer.BadParameter(f"--split {split} contradicts --split-{implied}")
         chosen = split or implied or "random"

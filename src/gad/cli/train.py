@@ -43,6 +43,18 @@ def train(
             min=2, metavar="K", panel=SPLITTING,
         ),
     ] = None,
+    repeat: Annotated[
+        int,
+        option("Repeat the folds R times, each time others.", min=1, metavar="R", panel=SPLITTING),
+    ] = 1,
+    metric: Annotated[
+        str | None,
+        option(
+            "By which the report judges and the best epoch is chosen: MAE, RMSE, R2, Spearman, "
+            "ROC-AUC, PR-AUC, F1, MCC, balanced accuracy, log loss, …",
+            metavar="NAME", panel=MODEL,
+        ),
+    ] = None,
     ensemble: Annotated[
         int,
         option("Train N models that differ by their seed.", min=1, metavar="N", panel=MODEL),
@@ -102,6 +114,8 @@ def train(
         done = run_training(
             **arguments,
             folds=folds,
+            repeat=repeat,
+            metric=metric,
             ensemble=ensemble,
             out=out,
             resume=resume,

@@ -261,6 +261,15 @@ def find_metric(text: str) -> Metric:
     raise ValueError(f"unknown metric {text!r}: choose from {', '.join(REGISTRY)}")
 
 
+def metric_for(text: str, task: Task) -> Metric:
+    """The metric a person means, if it is one for these targets."""
+    metric = find_metric(text)
+    if metric.name not in METRICS[task.kind]:
+        usual = ", ".join(REGISTRY[name].title for name in METRICS[task.kind])
+        raise ValueError(f"{metric.title} is no metric of a {task.kind}: choose from {usual}")
+    return metric
+
+
 def mean_of(values: Iterable[float | None]) -> float | None:
     """The mean of the values that are there."""
     known = [value for value in values if value is not None]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gad.chem.clusters import clusters
 from gad.data import known
 from gad.data.known.graphset import GraphSet
 from gad.data.rows import Rows, Source, read_rows, rows_of_known
@@ -21,8 +22,10 @@ from gad.data.splits import (
     index_split,
     k_fold,
     random_split,
+    said_of_time,
     scaffold_split,
     stratified_split,
+    time_split,
 )
 from gad.data.store.cache import prepare, scaffolds
 from gad.data.store.graphs import pack_graphs
@@ -33,7 +36,7 @@ from gad.settings.recipe import Recipe
 from gad.settings.task import Scale, Signs, Task
 
 Floats = npt.NDArray[np.float64]
-SPLITS = ("random", "stratified", "scaffold", "column", "file")
+SPLITS = ("random", "stratified", "scaffold", "cluster", "time", "column", "file")
 
 
 @dataclass(frozen=True)
@@ -44,13 +47,16 @@ class Splitting:
     file: str | Path | None = None
     fractions: tuple[float, float, float] = (0.8, 0.1, 0.1)
     folds: int | None = None
+    repeat: int = 1
 
     def __post_init__(self) -> None:
         if self.kind not in SPLITS:
             raise ValueError(f"unknown split {self.kind!r}: choose from {', '.join(SPLITS)}")
         if self.kind == "file" and self.file is None:
             raise ValueError("a split by file needs the file: --split-file FILE")
-        if self.folds is not None and self.kind in ("column", "file"):
+        if self.repeat < 1 or (self.repeat > 1 and self.folds is None):
+            raise ValueError("only folds are repeated: give their number as well, --folds K")
+        if self.folds is not None and self.kind in ("time", "column", "file"):
             raise ValueError(
                 f"folds are drawn, so they cannot be combined with a split by {self.kind}"
             )
@@ -62,11 +68,15 @@ class Splitting:
         file: str | Path | None = None,
         fractions: Sequence[float] = (0.8, 0.1, 0.1),
         folds: int | None = None,
+        repeat: int = 1,
     ) -> Splitting:
         """What these options say together: a column or a file is a kind of its own."""
-        kind = "column" if column is not None else "file" if file is not None else kind
+        if kind == "time" and column is None:
+            raise ValueError("a split by time needs the column of dates: --split-column NAME")
+        if column is not None or file is not None:
+            kind = "time" if kind == "time" else "column" if column is not None else "file"
         train, val, test = fractions
-        return Splitting(kind, file, (train, val, test), folds)
+        return Splitting(kind, file, (train, val, test), folds, repeat)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,14 +255,22 @@ def split_dataset(
         return [data.fixed_split], [f"{data.title} comes with its own split, which is used"]
     keys, kind = data.packed.keys, splitting.kind
     if splitting.folds is not None:
-        by = data.scaffolds if kind == "scaffold" else None
-        return k_fold(keys, splitting.folds, seed=seed, scaffolds=by, val_fraction=0.1), []
+        by = _groups(data, kind)
+        drawn = (
+            k_fold(keys, splitting.folds, seed=seed + again, scaffolds=by, val_fraction=0.1)
+            for again in range(splitting.repeat)
+        )
+        return [split for folds in drawn for split in folds], []
     if kind == "column":
         if data.split_values is None:
             raise ValueError("a split by column needs the column's name: --split-column NAME")
         split, messages = column_split(
             data.split_values, keys, rows_of=data.packed.rows.tolist(), seed=seed
         )
+    elif kind == "time":
+        assert data.split_values is not None
+        split = time_split(data.split_values, splitting.fractions, data.packed.rows.tolist())
+        messages = [said_of_time(split, data.split_values)]
     elif kind == "file":
         assert splitting.file is not None
         split, messages = _by_rows(data, splitting.file, seed)
@@ -265,9 +283,16 @@ def _drawn(data: Dataset, kind: str, fractions: tuple[float, float, float], seed
     keys = data.packed.keys
     if kind == "stratified":
         return stratified_split(keys, data.targets, fractions, seed=seed)
-    if kind == "scaffold":
-        return scaffold_split(keys, data.scaffolds, fractions, seed=seed)
+    if (groups := _groups(data, kind)) is not None:
+        return scaffold_split(keys, groups, fractions, seed=seed)
     return random_split(keys, fractions, seed=seed)
+
+
+def _groups(data: Dataset, kind: str) -> list[str] | None:
+    """What may not be on two sides: scaffolds, or clusters of similar molecules."""
+    if kind == "cluster":
+        return [str(number) for number in clusters(data.packed.keys)]
+    return data.scaffolds if kind == "scaffold" else None
 
 
 def _by_rows(data: Dataset, file: str | Path, seed: int) -> tuple[Split, list[str]]:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import lightning as L
 import torch
@@ -58,16 +58,30 @@ class Fitted:
     seconds: float
 
 
+class Judge(Protocol):
+    """A metric of the validation rows by which the best epoch is chosen."""
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction in which it improves."""
+
+    def __call__(self, outputs: Tensor) -> float:
+        """What these outputs [n, W] of the validation rows are worth."""
+
+
 class _Module(L.LightningModule):
     """The model with its loss, optimiser and schedule."""
 
-    def __init__(self, model: GAD, recipe: Recipe, task: Task, data: Labelled, rows: Any) -> None:
+    def __init__(
+        self, model: GAD, recipe: Recipe, task: Task, data: Labelled, rows: Any, judge: Judge | None
+    ) -> None:
         super().__init__()
         self.model = model
         self.settings, self.dropout = recipe.training, recipe.model.dropout
         self.average = copy.deepcopy(model).requires_grad_(False) if self.settings.ema else None
         self.task, self.data, self.rows = task, data, rows
         self.train_loss, self.val_loss = [0.0, 0.0], [0.0, 0.0]
+        self.judge, self.val_outputs = judge, list[Tensor]()
         self.plateau: torch.optim.lr_scheduler.ReduceLROnPlateau | None = None
         self._plateau_state: dict[str, Any] | None = None
 
@@ -155,6 +169,8 @@ class _Module(L.LightningModule):
         loss, weight = self.task.losses(outputs, targets, weights)
         self.val_loss[0] += float(loss)
         self.val_loss[1] += float(weight)
+        if self.judge is not None:
+            self.val_outputs.append(outputs.detach())
 
     def on_validation_epoch_end(self) -> None:
         if self.trainer.world_size > 1:
@@ -162,6 +178,17 @@ class _Module(L.LightningModule):
             self.val_loss = sums.sum(0).tolist()
         total, weight = self.val_loss
         self.log("val_loss", total / weight if weight else math.nan, logger=False)
+        if self.judge is not None:
+            self.log("val_metric", self._judged(self.judge), logger=False)
+
+    def _judged(self, judge: Judge) -> float:
+        """What the outputs of the validation rows, in their order, are worth."""
+        outputs = torch.cat(self.val_outputs)
+        self.val_outputs.clear()
+        if self.trainer.world_size > 1:  # every process had each so-many-th row
+            gathered: Any = self.all_gather(outputs)
+            outputs = gathered.transpose(0, 1).flatten(0, 1)
+        return judge(outputs[: self.rows["val"].numel()])
 
     def configure_optimizers(self) -> Any:
         settings = self.settings
@@ -277,9 +304,13 @@ class _Keeper(Callback):
             row[f"time_min_{layer}"] = float(times.min())
             row[f"time_median_{layer}"] = float(times.median())
             row[f"time_max_{layer}"] = float(times.max())
+        error = val
+        if module.judge is not None:
+            metric = row["val_metric"] = float(trainer.callback_metrics["val_metric"])
+            error = -metric if module.judge.higher_is_better else metric
         self.curve.append(row)
-        if val < self.best_loss or not self.best:
-            self.best_loss, self.best_epoch = val, trainer.current_epoch
+        if error < self.best_loss or not self.best:
+            self.best_loss, self.best_epoch = error, trainer.current_epoch
             self.best = {k: v.cpu().clone() for k, v in module.evaluated.state_dict().items()}
         if module.plateau is not None:
             module.plateau.step(val)
@@ -338,6 +369,7 @@ def fit(
     hardware: Hardware | None = None,
     report: Callable[[dict[str, float]], None] | None = None,
     logger: Any = None,
+    judge: Judge | None = None,
 ) -> Fitted:
     """Train a model and return it with the weights of its best validation epoch.
 
@@ -352,10 +384,11 @@ def fit(
         hardware: Lightning's flags.
         report: called with the row of the curve after each epoch.
         logger: a Lightning logger, if any.
+        judge: chooses the best epoch; the validation loss does if left out.
     """
     hardware = hardware or Hardware()
     keeper = _Keeper(checkpoint, recipe.training, report)
-    module = _Module(model, recipe, task, data, rows)
+    module = _Module(model, recipe, task, data, rows, judge)
     with _quiet_lightning():
         trainer = L.Trainer(
             accelerator=hardware.accelerator,

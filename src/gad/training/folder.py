@@ -24,8 +24,10 @@ from gad.data.splits import Split
 from gad.data.tables.writers import RejectsWriter
 from gad.machine import is_first
 from gad.nn import GAD
+from gad.prediction.metrics import Metric
 from gad.prediction.model_file import Model
 from gad.settings.recipe import Recipe
+from gad.settings.task import Task
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
 
@@ -42,6 +44,8 @@ class Identity:
     parts: list[list[int]]
     ensemble: int
     task: str | None
+    learned: dict[str, Any]
+    metric: str | None
     origin: Any
     threads: int
     versions: dict[str, str]
@@ -56,6 +60,8 @@ class Identity:
         kind: str,
         task: str | None,
         origin: Model | None,
+        learned: Task,
+        metric: Metric | None,
     ) -> Identity:
         """Of a run on these data, by this code."""
         names = ("graph-anisotropic-diffusion", "torch", "lightning", "rdkit", "numpy")
@@ -68,6 +74,8 @@ class Identity:
             parts=[[len(rows) for _, rows in s.parts()] for s in splits],
             ensemble=ensemble,
             task=task,
+            learned=learned.to_dict(),
+            metric=None if metric is None else metric.name,
             origin=None if origin is None else origin.notes.get("data"),
             threads=torch.get_num_threads(),
             versions={name: version(name) for name in names},
@@ -127,9 +135,11 @@ def _check_identity(folder: Path, identity: Identity, resume: bool) -> None:
             f"{folder} already holds a run: go on with it (--resume), or name another --out"
         )
     before = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    for key in ("data", "targets", "recipe", "split", "parts", "ensemble", "task"):
-        if before.get(key) != getattr(identity, key):
-            what = "split" if key == "parts" else key
+    known = ("data", "targets", "recipe", "split", "parts", "ensemble", "task", "learned", "metric")
+    for key in known:
+        # A run that began before there was a key began without it.
+        if key in before and before[key] != getattr(identity, key):
+            what = {"parts": "split", "learned": "task"}.get(key, key)
             raise ValueError(
                 f"{folder} holds a run with another {what}: resume with the options it was "
                 "started with, or name another --out"

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from gad.data.splits import Split
 from gad.machine import is_first
 from gad.nn import GAD, mean_log_degree
+from gad.prediction.metrics import Metric, score_task
 from gad.prediction.model_file import Model
 from gad.reporter import Reporter
 from gad.settings.model import build_model
@@ -36,11 +39,39 @@ class Member:
     split: Split
     scale: Scale
     folder: Path
+    metric: Metric | None = None
 
     @property
     def name(self) -> str:
         """For people."""
         return f"model {self.number + 1} of {self.count}" if self.count > 1 else "training"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A metric of one split's validation rows, as the mean over the targets that have it."""
+
+    metric: Metric
+    task: Task
+    dataset: Dataset
+    rows: npt.NDArray[np.int64]
+    scale: Scale
+
+    @property
+    def higher_is_better(self) -> bool:
+        """The direction in which it improves."""
+        return self.metric.higher_is_better
+
+    def __call__(self, outputs: Tensor) -> float:
+        """The metric of the outputs [n, W], or the worst there is where it does not exist."""
+        data, rows = self.dataset, self.rows
+        scores = score_task(
+            self.task, data.targets[rows], self.task.to_user(outputs, self.scale).numpy(),
+            data.weights[rows], None if data.bounds is None else data.bounds[rows],
+        )  # fmt: skip
+        value = scores["mean"][self.metric.name]
+        worst = -math.inf if self.higher_is_better else math.inf
+        return worst if value is None else value
 
 
 def begin(
@@ -104,6 +135,9 @@ def fit_member(
         hardware=hardware,
         report=lambda row: reporter.epoch(member.name, row, recipe.training.epochs),
         logger=None if logger == "csv" else _tensorboard(folder, number),
+        judge=None
+        if member.metric is None
+        else Judged(member.metric, member.task, member.dataset, member.split.val, member.scale),
     )
     if is_first():
         write_member(done, fitted)

@@ -12,6 +12,7 @@ from typing import Any
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
 from gad.machine import is_first
+from gad.prediction.metrics import metric_for
 from gad.prediction.model_file import Model, load_model
 from gad.prediction.predictor import Predictor
 from gad.report.report import write_report
@@ -44,11 +45,13 @@ def train(
     task: str | None = None,
     relation: str | Sequence[str] | None = None,
     transform: str = "none",
+    metric: str | None = None,
     split: str = "random",
     split_column: str | None = None,
     split_file: str | Path | None = None,
     fractions: Sequence[float] = (0.8, 0.1, 0.1),
     folds: int | None = None,
+    repeat: int = 1,
     recipe: str | Path | Recipe = "default",
     settings: Mapping[str, Any] | None = None,
     ensemble: int = 1,
@@ -75,11 +78,14 @@ def train(
         relation: the column that says ``>``, ``<`` or ``=`` of each label, one for each target;
             labels such as ``>10`` need none.
         transform: "log10" learns the logarithm of the labels, "auto" where they span orders.
-        split: random, stratified, scaffold, column or file.
-        split_column: the column that names each row's part.
+        metric: what the report judges by and the best epoch is chosen by, such as "RMSE" or
+            "PR-AUC"; the loss chooses if left out.
+        split: random, stratified, scaffold, cluster, time, column or file.
+        split_column: the column that names each row's part, or its date for a split by time.
         split_file: a file that lists the rows of each part.
         fractions: shares of train, validation and test.
         folds: cross-validate in so many folds instead of splitting once.
+        repeat: do so this often, each time with other folds.
         recipe: a recipe's name, file, or object.
         settings: changes to the recipe, as ``--set key=value``.
         ensemble: train so many models that differ by their seed.
@@ -106,14 +112,17 @@ def train(
         data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
         split_column=split_column, task=task, transform=transform,
     )  # fmt: skip
-    splitting = Splitting.of(split, split_column, split_file, fractions, folds)
+    splitting = Splitting.of(split, split_column, split_file, fractions, folds, repeat)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)
     splits, said = split_dataset(dataset, splitting, seed=chosen.training.seed)
     learned = dataset.task(chosen.training.loss)
+    judged = None if metric is None else metric_for(metric, learned)
     scales = [dataset.scale(learned, part.train) for part in splits]
     for text in (*dataset.messages, *said):
         reporter.message(text)
-    identity = Identity.of(dataset, chosen, splits, ensemble, splitting.kind, task, origin)
+    identity = Identity.of(
+        dataset, chosen, splits, ensemble, splitting.kind, task, origin, learned, judged
+    )
     folder = Path(out) if out is not None else new_folder(dataset.title)
     with open_folder(folder, identity, resume) as over:
         if is_first():
@@ -131,7 +140,7 @@ def train(
             fold, seed = number // ensemble, chosen.training.seed + number
             member = Member(
                 number, len(splits) * ensemble, chosen.override({"seed": seed}), learned, dataset,
-                splits[fold], scales[fold], folder,
+                splits[fold], scales[fold], folder, judged,
             )  # fmt: skip
             fitted.append((fold, fit_member(member, origin, resume, hardware, logger, reporter)))
     model = Model(
@@ -145,6 +154,7 @@ def train(
     )
     summary = replace(
         summary,
+        metric=None if judged is None else judged.name,
         minutes=(time.monotonic() - began) / 60,
         model=str(folder / "model.gad"),
         report=str(folder / "report.html"),

@@ -21,6 +21,7 @@ from gad.data.splits.drawn import k_fold, random_split, scaffold_split, stratifi
 from gad.data.splits.given import column_split, index_split
 from gad.data.splits.report import Duplicate, duplicates, leakage
 from gad.data.splits.split import Split
+from gad.data.splits.time import said_of_time, time_split
 
 __all__ = [
     "Duplicate",
@@ -31,6 +32,8 @@ __all__ = [
     "k_fold",
     "leakage",
     "random_split",
+    "said_of_time",
     "scaffold_split",
     "stratified_split",
+    "time_split",
 ]
