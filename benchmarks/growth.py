@@ -105,7 +105,7 @@ def measure(molecules: int, width: int, layers: int, joined: int) -> dict[str, A
     recipe = RECIPE.override({"width": width, "budget": 0, "layers": layers})
     # What PyTorch loads on first use is not the molecules' cost.
     first = Work.of(first_graphs(2))
-    model = first.model(replace(recipe, width=5, layers=1)).train()
+    model = first.model(recipe.override({"width": 5, "layers": 1})).train()
     step(model, optimiser(model), next(first.batches(2)))
     idle = megabytes()
     work = Work.of(join(first_graphs(joined * molecules), joined))

@@ -30,10 +30,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "reproducible"))
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """The folder with ZINC and QM9, for tests whose subject these sets are."""
+    """The folder with published data sets, for tests whose subject these sets are."""
     value = os.environ.get("GAD_DATA")
     if not value:
-        pytest.skip("GAD_DATA is not set: it names the folder with zinc12k/ and qm9/")
+        pytest.skip("GAD_DATA is not set: it names the folder with the published data sets")
     folder = Path(value)
     if not folder.is_dir():
         # A wrong path is a mistake, not a reason to skip.

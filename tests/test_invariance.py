@@ -143,6 +143,7 @@ def test_renumbering_changes_nothing(scheme, dx_centre, kind):
     assert_writings_agree(trained(scheme, dx_centre=dx_centre), kind)
 
 
+@pytest.mark.slow
 @EVERY_AGGREGATOR
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_renumbering_changes_nothing_for_any_aggregator(scheme, name):

@@ -73,6 +73,7 @@ def test_prediction_writes_every_node_by_name(trained, tables, tmp_path):
     assert called["labelled"] == 180
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model_and_another_split_by_another(tables, tmp_path):
     def one(name, seed):
         return done(

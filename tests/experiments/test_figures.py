@@ -193,7 +193,7 @@ def test_models_without_parts(run, tmp_path):
     first = made["kernels"]["molecules"][0]
     assert "heat" not in first["kernels"]
     assert np.count_nonzero(first["kernels"]["av"]) <= 3
-    bare = replace(plain, recipe=replace(model.recipe, aggregators=("mean", "max")))
+    bare = replace(plain, recipe=model.recipe.override({"aggregators": "mean,max"}))
     with pytest.raises(ValueError, match="neither diffusion nor directional filters"):
         model_figures(tmp_path, bare)
 

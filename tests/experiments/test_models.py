@@ -96,6 +96,7 @@ def test_the_widest_model_within_the_budget(model, edges):
     assert 0.8 * BUDGET < parameters(recipe, ZINC) <= BUDGET
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{}, {"layers": "6"}, {"width": "40"}], ids=str)
 @pytest.mark.parametrize("model", ["dgn", "pna"])
 def test_baselines_of_qm9_have_as_many_parameters_as_gad(model, changes):

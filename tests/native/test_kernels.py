@@ -68,6 +68,7 @@ def features(operators: GraphOperators, channels: int, *, whole: bool = False) -
     )
 
 
+@pytest.mark.slow
 @EVERY_GRAPH
 @pytest.mark.parametrize("names", SETS, ids="+".join)
 @pytest.mark.parametrize("centre", ["message", "node"])

@@ -95,12 +95,14 @@ def test_a_compiler_that_fails_is_said_once_and_remembered(fresh, tmp_path, monk
     assert compilations() == 2
 
 
+@pytest.mark.slow
 def test_what_is_in_use_is_told(fresh):
     told = native.status()
     assert (told.active, told.reason) == (True, "compiled for this machine")
     assert told.library in list(fresh.iterdir())
 
 
+@pytest.mark.slow
 def test_a_library_of_other_structures_is_refused(fresh, monkeypatch):
     class Longer(bindings.Basis):
         _fields_ = (("more", ctypes.c_int64),)
@@ -122,6 +124,7 @@ def test_return_codes_become_exceptions(code, error):
         bindings.call(Library, "kernel")
 
 
+@pytest.mark.slow
 def test_a_kernel_without_memory_says_so():
     """As many units as no machine has room for."""
     basis = bindings.struct(bindings.Basis, units=1 << 55)

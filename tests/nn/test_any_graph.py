@@ -99,12 +99,14 @@ def long_path() -> dict[bool, Batch]:
     return {basis: collate([molecule], basis=basis) for basis in (True, False)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("basis", [True, False], ids=["basis", "no basis"])
 @EVERY_SCHEME
 def test_a_path_of_2000_nodes(scheme, basis, long_path):
     assert_finite(long_path[basis], scheme)
 
 
+@pytest.mark.slow
 @EVERY_SCHEME
 def test_a_path_of_2000_nodes_with_and_without_a_basis(scheme, long_path):
     """The way of a molecule and the way of a large graph lead to the same outputs."""

@@ -92,6 +92,7 @@ def test_bonds_matter_where_they_are_used(network, edges):
     assert torch.equal(other, predict(net, batch)) == (edges == 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("network", NETWORKS)
 def test_learns_a_few_molecules(network):
     edges = 0 if network in WITHOUT_EDGES else 4

@@ -178,6 +178,7 @@ def test_time_comes_back_from_below_zero(scheme, basis):
     assert (layer.raw_times.grad < 0).all()
 
 
+@pytest.mark.slow
 @WITH_AND_WITHOUT_BASIS
 @EVERY_SCHEME
 def test_times_are_learned_from_zero(scheme, basis):

@@ -49,6 +49,7 @@ def assert_same_directions(sparse, full, x, tolerance=1e-4):
         torch.testing.assert_close(found, wanted, rtol=0, atol=tolerance)
 
 
+@pytest.mark.slow
 @EVERY_LARGE_GRAPH
 def test_directions_of_the_sparse_solver(graph, m):
     sparse, full = graph.operators(torch.float32, basis=False), graph.operators(torch.float32)

@@ -53,6 +53,7 @@ def test_everything_is_finite(graph, dtype):
         assert torch.isfinite(tensor).all()
 
 
+@pytest.mark.slow
 def test_a_long_path_is_finite():
     graph = path(2000)
     operators = graph.operators(torch.float32)

@@ -51,6 +51,7 @@ def test_star(leaves):
     assert_spectrum(star(leaves), [0] + [1] * (leaves - 1) + [2])
 
 
+@pytest.mark.slow
 def test_a_path_of_2000_nodes():
     """λ₁ is 1.2e-6 here: small, and not to be taken for 0."""
     spectrum = path(2000).operators(directions=False, k=3).spectrum()

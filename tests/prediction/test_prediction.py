@@ -36,6 +36,7 @@ def test_strange_chemistry_is_predicted(run):
     assert 6 in told.unseen or 5 in told.unseen
 
 
+@pytest.mark.slow
 def test_a_peptide_of_five_hundred_residues(run):
     peptide = "N" + "CC(=O)N" * 499 + "CC(=O)O"
     assert np.isfinite(run.model.predict([peptide, "C"])).all()
@@ -70,6 +71,7 @@ def test_intervals_are_calibrated_on_the_test_rows(run, table):
     assert told.std is None, "one model alone has no spread"
 
 
+@pytest.mark.slow
 def test_an_ensemble_has_a_spread(table, tmp_path):
     run = gad.train(table, settings=TINY, ensemble=2, out=tmp_path / "run", baselines=False)
     told = run.model.predict_detailed(table[0][:20])
@@ -93,6 +95,7 @@ def test_several_targets_with_missing_labels(table, tmp_path):
     assert run.summary["targets"] == ["target_0", "target_1"]
 
 
+@pytest.mark.slow
 def test_estimators_stand_in_scikit_learn(table):
     smiles, values = table[0][:80], table[1][:80]
     settings = {k: v for k, v in TINY.items() if k != "epochs"}
@@ -181,6 +184,7 @@ def spread(run, molecules):
     return (values.max(1) - values.min(1)) / deviation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["run", "hydrogens"])
 def test_however_it_is_written(request, model):
     """The same prediction to 1e-4 of the target's deviation, for 1,000 molecules."""
@@ -254,6 +258,7 @@ def test_symmetric_molecules_however_they_are_written(request, model):
     assert found.max() < 1e-4, {names[k]: float(found[k]) for k in np.flatnonzero(found >= 1e-4)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["run", "hydrogens"])
 def test_symmetric_graphs_however_they_are_written(request, model):
     """Every symmetric graph on which the engine is tested, as a molecule."""
