@@ -14,15 +14,15 @@
 /* exp(x) for x <= 0, to the last bit or two: 2^k times a polynomial on [-ln 2 / 2, ln 2 / 2] */
 static inline float decay(float x)
 {
-    x = x < -87 ? -87 : x;
-    const float k = rintf(x * 1.44269504f);
-    const float f = (x - k * 0.693145752f) - k * 1.42860677e-6f;
+    const float y = x > -87 ? x : -87; /* what is not a number has no whole part */
+    const float k = rintf(y * 1.44269504f);
+    const float f = (y - k * 0.693145752f) - k * 1.42860677e-6f;
     const float p = 1 + f * (1 + f * (0.5f + f * (0.166666655f + f * (4.16664853e-2f
                   + f * (8.33389442e-3f + f * 1.39304355e-3f)))));
     const int32_t bits = ((int32_t)k + 127) << 23;
     float power;
     memcpy(&power, &bits, sizeof power);
-    return p * power;
+    return x != x ? x : p * power;
 }
 
 /* r [K, C], rows P apart */
