@@ -11,7 +11,9 @@ from gad.cli.nodes import train
 from tests.cli.calls import call, done, rows_of, same_weights, write_csv
 from tests.node_graphs import two_groups
 
-QUICK = ("--set", "channels=16", "--set", "layers=1", "--set", "epochs=60")
+# One block that reaches a little beyond the neighbours.
+QUICK = ("channels=16", "layers=1", "epochs=60", "time=2", "dropout=0.2")
+QUICK = tuple(part for setting in QUICK for part in ("--set", setting))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +135,7 @@ def test_a_damaged_model_is_refused(trained, tables, tmp_path):
 def test_every_model_trains_and_comes_back(model, tables, tmp_path):
     told = done(
         "nodes", "train", tables, "--label", "group", "--out", tmp_path / "run", "--json",
-        *QUICK, "--set", f"model={model}", "--set", "directions=false",
+        *QUICK, "--set", f"model={model}", "--set", "directions=true",
     ).json  # fmt: skip
     assert told["accuracy"] > 0.8
     again = done(

@@ -90,12 +90,12 @@ def test_the_commands_and_the_table(small, tmp_path):
     arguments = ("--data", "cora", "--results", tmp_path, "--seeds", "2")
     for model in ("gad-s", "sage"):
         done("reproduce", "nodes", *arguments, "--model", model)
-    done("reproduce", "nodes", *arguments, "--model", "gad-s", "--set", "directions=false")
+    done("reproduce", "nodes", *arguments, "--model", "gad-s", "--set", "directions=true")
     again = done("reproduce", "nodes", *arguments, "--model", "sage", "--resume", "--json")
     assert again.json["messages"] == ["cora_sage is finished"]
     told = done("table", "nodes", "--results", tmp_path, "--json").json
     models = [row["model"] for row in told["rows"]]
-    assert models == ["gad-s", "gad-s (directions=false)", "sage"]
+    assert models == ["gad-s", "gad-s (directions=true)", "sage"]
     row = told["rows"][0]
     assert (row["data"], row["metric"]) == ("cora", "accuracy")
     assert len(row["val"]) == len(row["test"]) == 2

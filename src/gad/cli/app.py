@@ -167,7 +167,7 @@ _add(
     None,
     "gad reproduce nodes --data cora --model gad-i --model gcn",
     "gad reproduce nodes --resume",
-    "gad reproduce nodes --data minesweeper --model gad-i --set directions=false",
+    "gad reproduce nodes --data minesweeper --model gad-i --set directions=true",
     to=reproduce,
     name="nodes",
 )

@@ -54,11 +54,9 @@ SEARCH: dict[str, tuple[NodeSettings, list[dict[str, Any]]]] = {
     "cora": (_FEW_BASE, _FEW),
     "citeseer": (_FEW_BASE, _FEW),
     "photo": (_MANY_BASE, _MANY),
-    "cs": (_MANY_BASE, _MANY),
+    "cs": (_MANY_BASE.override({"epochs": 100, "patience": 40}), _MANY),
     "minesweeper": (
-        MANY_LABELS.override(
-            {"channels": 32, "norm": "batch", "epochs": 300, "patience": 100, "time": 0.5}
-        ),
+        MANY_LABELS.override({"channels": 32, "norm": "batch", "epochs": 300, "patience": 100}),
         _DEEP,
     ),
 }
@@ -69,8 +67,8 @@ SEARCH: dict[str, tuple[NodeSettings, list[dict[str, Any]]]] = {
 class Cell:
     """One model on one set: what a record is about.
 
-    >>> Cell("cora", "gad-i", (("directions", "false"),)).name
-    'cora_gad-i+directions=false'
+    >>> Cell("minesweeper", "gad-i", (("directions", "true"),)).name
+    'minesweeper_gad-i+directions=true'
     """
 
     data: str

@@ -27,17 +27,16 @@ JUMPING = ("last", "sum", "cat")
 class NodeBlock(nn.Module):
     """Diffuse, filter, mix, and add to what came in.
 
-    ``h = r_t(M⁻¹L) x``, ``out = x + MLP [x, mean(x), h, B_av h, |B_dx h|]``
+    ``h = r_t(M⁻¹L) x``, ``out = x + MLP [x, filters(h)]``
 
-    The MLP is a linear map, a norm, ReLU, dropout, a linear map and a norm. Of x itself neighbours
-    are averaged, of the diffused signal the directions are read. Its first map starts with zeros
-    for everything diffused: a block begins as GraphSAGE's layer with a residual connection, and
-    diffusion comes in where it helps, with a time of its own for every channel.
+    The MLP is a linear map, a norm, ReLU, dropout, a linear map and a norm. At t = 0 and with the
+    filter ``mean`` a node reads itself and the mean of its neighbours, as in GraphSAGE; t says how
+    far beyond the neighbours that mean reaches, channel by channel.
 
     Args:
         channels: C, of input and output.
         diffusion: a diffusion of C channels, or None for h = x.
-        filters: any of mean (of x), av (B_av) and dx (|B_dx|), both of h.
+        filters: any of mean, av (B_av) and dx (|B_dx|), of h; without any h itself is read.
         norm: makes a norm over so many channels, such as ``nn.LayerNorm``.
         dropout: share of the hidden values that is dropped while training.
         residual: add the input to the output.
@@ -63,12 +62,9 @@ class NodeBlock(nn.Module):
         self.diffusion = diffusion
         self.filters = tuple(filters)
         self.residual = residual
-        parts = 1 + (diffusion is not None) + len(self.filters)
-        mix = nn.Linear(parts * channels, channels)
-        local = 1 + ("mean" in self.filters)
-        nn.init.zeros_(mix.weight.detach()[:, local * channels :])
+        parts = 1 + max(1, len(self.filters))
         self.mlp = nn.Sequential(
-            mix,
+            nn.Linear(parts * channels, channels),
             norm(channels),
             nn.ReLU(),
             nn.Dropout(dropout),
@@ -78,14 +74,9 @@ class NodeBlock(nn.Module):
 
     def forward(self, x: Tensor, operators: GraphOperators) -> Tensor:
         """One block over x [N, C]."""
-        parts, h = [x], x
-        if "mean" in self.filters:
-            parts.append(linear_filter("mean", x, operators))
-        if self.diffusion is not None:
-            h = self.diffusion(x, operators)
-            parts.append(h)
-        parts += [linear_filter(name, h, operators) for name in self.filters if name != "mean"]
-        y: Tensor = self.mlp(torch.cat(parts, dim=1))
+        h = x if self.diffusion is None else self.diffusion(x, operators)
+        read = [linear_filter(name, h, operators) for name in self.filters] or [h]
+        y: Tensor = self.mlp(torch.cat([x, *read], dim=1))
         return x + y if self.residual else y
 
 
@@ -188,7 +179,7 @@ class NodeGAD(NodeNetwork):
         channels: int = 64,
         layers: int = 2,
         diffusion: Callable[..., Diffusion] | None = ImplicitDiffusion,
-        time: float = 1.0,
+        time: float = 0.1,
         filters: Sequence[str] = ("mean",),
         norm: str = "layer",
         dropout: float = 0.5,

@@ -27,7 +27,7 @@ class NodeSettings:
         model: gad-i, gad-s, gcn, sage or gat.
         channels, layers, norm, dropout, input_dropout, residual, jumping: of all of them.
         time, filters, smooth, symmetric: of GAD.
-        directions: False leaves av and dx out of the filters, for comparison.
+        directions: whether dx, the derivative along the graph's directions, is one of the filters.
         scale: of the features: "rows" (each node's sum to 1), "standard" (mean 0, deviation 1
             over the nodes), or "none".
     Training:
@@ -47,11 +47,11 @@ class NodeSettings:
     input_dropout: float = 0.0
     residual: bool = True
     jumping: str = "last"
-    time: float = 1.0
-    filters: tuple[str, ...] = ("mean", "dx")
+    time: float = 0.1
+    filters: tuple[str, ...] = ("mean",)
     smooth: bool = False
     symmetric: bool = True
-    directions: bool = True
+    directions: bool = False
     scale: str = "none"
 
     epochs: int = 500
@@ -79,12 +79,13 @@ class NodeSettings:
     @property
     def needs_directions(self) -> bool:
         """Whether the operators need a field."""
-        return self.model.startswith("gad") and bool({"av", "dx"} & set(self.used_filters))
+        blocks = self.model.startswith("gad") and self.layers > 0
+        return blocks and not {"av", "dx"}.isdisjoint(self.used_filters)
 
     @property
     def used_filters(self) -> tuple[str, ...]:
-        """The filters without those that ``directions`` leaves out."""
-        return tuple(f for f in self.filters if self.directions or f == "mean")
+        """The filters, with the one that ``directions`` adds."""
+        return tuple(dict.fromkeys([*self.filters, *(["dx"] if self.directions else [])]))
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -116,7 +117,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 FEW_LABELS = NodeSettings(
     layers=0, norm="none", dropout=0.5, input_dropout=0.5, time=9.0, smooth=True,
-    scale="rows", weight_decay=5e-3, time_rate=0.1,
+    scale="rows", weight_decay=5e-3, learning_rate=0.03, time_rate=0.1,
 )  # fmt: skip
 """For a handful of labels of each class: few parameters, outputs that diffuse."""
 MANY_LABELS = NodeSettings()
