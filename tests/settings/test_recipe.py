@@ -113,7 +113,7 @@ def test_molecules_are_prepared_as_the_recipe_says():
     usual = preparation_of(Recipe())
     others = {
         "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4,
-        "laplacian": "combinatorial", "field": "transposed",
+        "laplacian": "combinatorial", "field": "transposed", "standardise": ("fragment",),
     }  # fmt: skip
     assert set(others) == set(Recipe().to_sections()["molecules"])
     for key, value in others.items():

@@ -10,6 +10,7 @@ import typer
 
 from gad.cli.console import Outcome
 from gad.cli.options import (
+    COLUMNS,
     HARDWARE,
     MODEL,
     OUTPUT,
@@ -43,6 +44,14 @@ def train(
             min=2, metavar="K", panel=SPLITTING,
         ),
     ] = None,
+    standardise: Annotated[
+        bool,
+        option(
+            "Bring molecules into one form first, here and whenever the model predicts: largest "
+            "fragment, uncharged, canonical tautomer. Some: --set standardise=fragment,uncharge.",
+            "--standardise", panel=COLUMNS,
+        ),
+    ] = False,
     repeat: Annotated[
         int,
         option("Repeat the folds R times, each time others.", min=1, metavar="R", panel=SPLITTING),
@@ -114,6 +123,7 @@ def train(
         done = run_training(
             **arguments,
             folds=folds,
+            standardise=standardise,
             repeat=repeat,
             metric=metric,
             ensemble=ensemble,
@@ -144,5 +154,6 @@ def _paths(folder: Path) -> dict[str, str]:
         "summary": "summary.json",
         "split": "split.json",
         "rejected rows": "rejects.csv",
+        "standardised": "standardised.csv",
     }
     return {what: str(folder / name) for what, name in files.items() if (folder / name).exists()}

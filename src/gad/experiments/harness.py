@@ -6,7 +6,6 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from gad.data.atomic import write_atomic
 from gad.experiments.models import Run, fitted_recipe, is_current, recipe_of
 from gad.experiments.records import (
     Record,
@@ -80,7 +79,6 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> None:
     folder = place.folder(run)
     if place.resume:
         restore_checkpoint(folder, place.results, run)
-        _update(folder)
     graphs = load_graphs(run.data, run.target, run.limit)
     recipe = fitted_recipe(run, inputs_of(graphs, recipe_of(run)))
     labels = graphs.targets[graphs.split.train]
@@ -109,18 +107,6 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> None:
     if record.model_file is None:
         reporter.message(f"{run.name}: the model stays in {folder}")
     reporter.message(f"{run.name}: test error {record.test_mae:.4g} {record.unit}".rstrip())
-
-
-def _update(folder: Path) -> None:
-    """A run that began before a recipe had some key began with that key's default."""
-    from gad.settings.recipe import Recipe
-
-    path = folder / "run.json"
-    if path.is_file():
-        begun = json.loads(path.read_text(encoding="utf-8"))
-        recipe = Recipe.from_dict(begun["recipe"]).to_dict()
-        if recipe != begun["recipe"]:
-            write_atomic(path, json.dumps({**begun, "recipe": recipe}, indent=1).encode())
 
 
 def job_of(run: Run, place: Place) -> str:

@@ -40,6 +40,12 @@ class MoleculeSettings(_Section):
 
     section: ClassVar[str] = "molecules"
 
+    standardise: tuple[str, ...] = described(
+        (),
+        "steps by which molecules are brought into one form first: fragment (the largest stays), "
+        "uncharge, tautomer (RDKit's canonical one); none if empty",
+        choices=("fragment", "uncharge", "tautomer"),
+    )
     explicit_hydrogens: bool = described(False, "hydrogens are atoms of the graph")
     descriptors: bool = described(
         True, "a few cheap descriptors of the whole molecule are given to the head"
@@ -136,6 +142,8 @@ class ModelSettings(_Section):
     dropout: float = described(0.0, "share of the channels left out while training", high=0.99)
 
     def _agree(self) -> None:
+        if not self.aggregators or not self.scalers:
+            raise RecipeError("a model needs at least one of the aggregators and of the scalers")
         if self.width == 0 and self.budget == 0:
             raise RecipeError("give a width, or a budget of parameters to choose it by")
         if self.width % self.width_step:

@@ -93,7 +93,8 @@ def _number(value: Any) -> float:
 
 def _names(value: Any) -> tuple[str, ...]:
     parts = value.strip("[]").split(",") if isinstance(value, str) else value
-    return tuple(str(part).strip(" '\"") for part in parts)
+    names = (str(part).strip(" '\"") for part in parts)
+    return tuple(name for name in names if name)
 
 
 def _truth(value: Any) -> bool:

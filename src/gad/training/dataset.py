@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from gad.chem import canonical, parse, parse_block, quiet
 from gad.chem.clusters import clusters
 from gad.data import known
 from gad.data.known.graphset import GraphSet
@@ -93,6 +94,7 @@ class Dataset:
         fixed_split: the split a known set comes with.
         bounds, classes: of the targets, as in :class:`gad.data.rows.Rows`.
         source: where it all came from.
+        changed: row → a molecule's name before and after standardising, where they differ.
         rejects: row → reason; rows_read in all.
     """
 
@@ -116,6 +118,7 @@ class Dataset:
     bounds: Signs | None = None
     classes: tuple[tuple[str, ...], ...] = ()
     source: Source = field(default_factory=lambda: Source(None))
+    changed: dict[int, tuple[str, str]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.packed)
@@ -186,7 +189,10 @@ def _prepared(
     packed = replace(packed, graph_values=torch.cat([packed.graph_values, features], dim=1))
     targets, bounds = rows.targets[at], None if rows.bounds is None else rows.bounds[at]
     exact = targets if bounds is None else np.where(bounds == 0, targets, np.nan)
+    changed = _changed(rows, packed) if preparation.standardise else {}
     messages = list(rows.messages)
+    if changed:
+        messages.append(f"standardised: {len(changed)} molecules, listed in standardised.csv")
     messages += _told(duplicates(packed.keys, exact, rows_of=at.tolist()))
     return Dataset(
         title=rows.title,
@@ -213,6 +219,7 @@ def _prepared(
         bounds=bounds,
         classes=rows.classes,
         source=source,
+        changed=changed,
     )
 
 
@@ -221,6 +228,15 @@ def _told(disagreeing: Sequence[object], most: int = 5) -> list[str]:
     told = [str(found) for found in disagreeing[:most]]
     more = len(disagreeing) - most
     return [*told, f"and {more} more molecules with different labels"] if more > 0 else told
+
+
+def _changed(rows: Rows, packed: PackedMolecules) -> dict[int, tuple[str, str]]:
+    """Which molecules standardising has changed: row → name before and after."""
+    read = parse_block if rows.blocks else parse
+    names = zip(packed.rows.tolist(), packed.keys, strict=True)
+    with quiet:
+        each = ((row, canonical(read(rows.texts[row])), after) for row, after in names)
+        return {row: (before, after) for row, before, after in each if before != after}
 
 
 def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:

@@ -135,6 +135,8 @@ def _check_identity(folder: Path, identity: Identity, resume: bool) -> None:
             f"{folder} already holds a run: go on with it (--resume), or name another --out"
         )
     before = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    # A run that began before a recipe had some key began with that key's default.
+    before["recipe"] = Recipe.from_dict(before["recipe"]).to_dict()
     known = ("data", "targets", "recipe", "split", "parts", "ensemble", "task", "learned", "metric")
     for key in known:
         # A run that began before there was a key began without it.
@@ -165,6 +167,17 @@ def write_rejects(folder: Path, dataset: Dataset) -> None:
         for row, why in sorted(dataset.rejects.items()):
             writer.add(row + 1, dataset.reject_texts.get(row, ""), why)
         writer.commit()
+
+
+def write_standardised(folder: Path, dataset: Dataset) -> None:
+    """List the molecules that standardising changed in ``standardised.csv``, if there are any."""
+    if not dataset.changed:
+        return
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(["row", "smiles", "standardised"])
+    writer.writerows((row + 1, *names) for row, names in sorted(dataset.changed.items()))
+    write_atomic(folder / "standardised.csv", text.getvalue().encode())
 
 
 def write_log(path: Path, curve: list[dict[str, float]]) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
 from gad.machine import is_first
@@ -21,7 +22,7 @@ from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
 from gad.training.dataset import Splitting, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware
-from gad.training.folder import Identity, new_folder, open_folder, write_rejects
+from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
 from gad.training.member import Member, checked_logger, fit_member
 from gad.training.summary import summarise
 
@@ -51,6 +52,7 @@ def train(
     split_file: str | Path | None = None,
     fractions: Sequence[float] = (0.8, 0.1, 0.1),
     folds: int | None = None,
+    standardise: bool | Sequence[str] = False,
     repeat: int = 1,
     recipe: str | Path | Recipe = "default",
     settings: Mapping[str, Any] | None = None,
@@ -85,6 +87,8 @@ def train(
         split_file: a file that lists the rows of each part.
         fractions: shares of train, validation and test.
         folds: cross-validate in so many folds instead of splitting once.
+        standardise: bring molecules into one form first, here and whenever the model predicts: all
+            steps, or some of "fragment", "uncharge" and "tautomer".
         repeat: do so this often, each time with other folds.
         recipe: a recipe's name, file, or object.
         settings: changes to the recipe, as ``--set key=value``.
@@ -108,6 +112,9 @@ def train(
     if origin is not None:  # whose molecules and model the weights are of
         chosen = replace(chosen, molecules=origin.recipe.molecules, model=origin.recipe.model)
     chosen = chosen.override(settings or {})
+    if standardise:
+        steps = STEPS if standardise is True else tuple(standardise)
+        chosen = chosen.override({"standardise": steps})
     source = Source.of(
         data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
         split_column=split_column, task=task, transform=transform,
@@ -133,6 +140,7 @@ def train(
                 rejected, read = len(dataset.rejects), dataset.rows_read
                 reporter.message(f"{rejected} of {read} rows cannot be used: see rejects.csv")
             write_rejects(folder, dataset)
+            write_standardised(folder, dataset)
             for number, part in enumerate(splits):
                 part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
         fitted: list[tuple[int, Fitted]] = []

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gad.chem.fast.descriptors import QUICK_DESCRIPTOR_NAMES
 from gad.chem.featurize import Featurizer, MoleculeGraphs
+from gad.chem.standardise import standardise_texts
 from gad.operators import GraphOperators, build_operators
 from gad.operators.cycles import CycleLimitError, count_cycles, cycle_lengths
 from gad.operators.walks import return_probabilities
@@ -37,6 +38,7 @@ class Preparation:
         cycles: count cycles of lengths 3 to this through atoms and bonds; 0 for none.
         combinatorial: directions from φ₁ of the combinatorial Laplacian.
         transposed: directions from the transposed field.
+        standardise: steps by which molecules are brought into one form first (:mod:`gad.chem`).
     """
 
     featurizer: Featurizer
@@ -46,6 +48,7 @@ class Preparation:
     cycles: int = 0
     combinatorial: bool = False
     transposed: bool = False
+    standardise: tuple[str, ...] = ()
 
     @property
     def atom_values(self) -> int:
@@ -74,7 +77,11 @@ class Preparation:
         if unknown := set(settings) - known:
             raise ValueError(f"unknown preparation settings: {', '.join(sorted(unknown))}")
         return Preparation(
-            **{**settings, "featurizer": Featurizer.from_dict(settings["featurizer"])}
+            **{
+                **settings,
+                "featurizer": Featurizer.from_dict(settings["featurizer"]),
+                "standardise": tuple(settings.get("standardise", ())),
+            }
         )
 
     def fingerprint(self, molecules: Sequence[str]) -> str:
@@ -243,6 +250,11 @@ def read_molecules(
     Raises:
         NoMoleculesError: if none can be used. One that cannot goes to ``rejects``.
     """
+    unread: dict[int, str] = {}
+    if preparation.standardise:
+        steps = preparation.standardise
+        molecules, _, unread = standardise_texts(molecules, steps, blocks=blocks)
+        blocks = False
     graphs = preparation.featurizer.read(
         molecules,
         blocks=blocks,
@@ -250,6 +262,7 @@ def read_molecules(
         keys=keys,
         first_row=first_row,
     )
+    graphs.rejects.update({first_row + place: why for place, why in unread.items()})
     while len(graphs):
         try:
             return pack(graphs, preparation)
