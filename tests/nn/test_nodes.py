@@ -7,7 +7,7 @@ import torch
 
 import gad
 from gad.nn import ImplicitDiffusion, NodeBlock, NodeGAD, SpectralDiffusion
-from gad.nn.node_baselines import NODE_BASELINES, conv_network, graph_for
+from gad.nn.node_baselines import NODE_BASELINES, ConvNetwork, graph_for
 from gad.operators.sparse import to_csr
 from gad.settings.nodes import NodeSettings, build_node_model
 from tests.graphs import disjoint, isolated, molecules, path, ring, star
@@ -145,10 +145,7 @@ def test_a_baseline_is_the_layer_of_pytorch_geometric(kind):
 
     torch.manual_seed(0)
     g = graph()
-    net = conv_network(
-        kind, 5, 4, channels=8, layers=0, norm="none", dropout=0.0, input_dropout=0.0,
-        residual=False, jumping="last",
-    )  # fmt: skip
+    net = ConvNetwork(kind, 5, 4, 8, dropout=0.0, input_dropout=0.0)
     theirs = {"gcn": GCNConv(5, 8), "sage": SAGEConv(5, 8), "gat": GATConv(5, 2, heads=4)}[kind]
     theirs.load_state_dict(net.first.state_dict())
     x = features(g.num_nodes)

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from gad.nn.nodes import NORMS, NodeNetwork, drop_features
+from gad.nn.nodes import NORMS, drop_features
 from gad.operators import GraphOperators
 from gad.operators.sparse import compressed
 
@@ -64,44 +64,6 @@ class ConvNetwork(nn.Module):
         h = F.relu(self.first(x, graph_for(self.first, operators)))
         result: Tensor = self.second(self.dropout(h), graph_for(self.second, operators))
         return result
-
-
-def conv_network(
-    kind: str,
-    in_channels: int,
-    out_channels: int,
-    *,
-    channels: int,
-    layers: int,
-    norm: str,
-    dropout: float,
-    input_dropout: float,
-    residual: bool,
-    jumping: str,
-) -> nn.Module:
-    """A baseline; without layers the two convolutions of the examples."""
-    if not layers:
-        return ConvNetwork(
-            kind,
-            in_channels,
-            out_channels,
-            channels,
-            dropout=dropout,
-            input_dropout=input_dropout,
-        )
-    blocks = [
-        ConvBlock(kind, channels, norm=norm, dropout=dropout, residual=residual)
-        for _ in range(layers)
-    ]
-    return NodeNetwork(
-        in_channels,
-        out_channels,
-        channels,
-        blocks,
-        dropout=dropout,
-        input_dropout=input_dropout,
-        jumping=jumping,
-    )
 
 
 def convolution(kind: str, in_channels: int, out_channels: int, heads: int = _HEADS) -> Any:

@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 from torch import nn
 
 from gad.nn import ImplicitDiffusion, SpectralDiffusion
-from gad.nn.node_baselines import NODE_BASELINES, conv_network
-from gad.nn.nodes import JUMPING, NORMS, NodeGAD
+from gad.nn.node_baselines import NODE_BASELINES, ConvBlock, ConvNetwork
+from gad.nn.nodes import JUMPING, NORMS, NodeGAD, NodeNetwork
 from gad.operators.products import LINEAR_FILTERS
 from gad.settings.recipe import RecipeError
 from gad.words import did_you_mean
@@ -126,26 +126,30 @@ MANY_LABELS = NodeSettings()
 
 def build_node_model(settings: NodeSettings, in_channels: int, out_channels: int) -> nn.Module:
     """The model, with weights from PyTorch's random state."""
-    shape = {
-        "channels": settings.channels,
-        "layers": settings.layers,
-        "norm": settings.norm,
-        "dropout": settings.dropout,
-        "input_dropout": settings.input_dropout,
-        "residual": settings.residual,
-        "jumping": settings.jumping,
-    }
-    if settings.model in NODE_BASELINES:
-        return conv_network(settings.model, in_channels, out_channels, **shape)  # type: ignore[arg-type]
+    kind, channels, layers = settings.model, settings.channels, settings.layers
+    drops = {"dropout": settings.dropout, "input_dropout": settings.input_dropout}
+    block: dict[str, Any] = {
+        "norm": settings.norm, "dropout": settings.dropout, "residual": settings.residual,
+    }  # fmt: skip
+    if kind in NODE_BASELINES and not layers:
+        return ConvNetwork(kind, in_channels, out_channels, channels, **drops)
+    if kind in NODE_BASELINES:
+        blocks = [ConvBlock(kind, channels, **block) for _ in range(layers)]
+        jumping = settings.jumping
+        return NodeNetwork(in_channels, out_channels, channels, blocks, jumping=jumping, **drops)
     return NodeGAD(
         in_channels,
         out_channels,
-        diffusion=ImplicitDiffusion if settings.model == "gad-i" else SpectralDiffusion,
+        channels=channels,
+        layers=layers,
+        diffusion=ImplicitDiffusion if kind == "gad-i" else SpectralDiffusion,
         time=settings.time,
         filters=settings.used_filters,
+        input_dropout=settings.input_dropout,
+        jumping=settings.jumping,
         smooth=settings.smooth,
         symmetric=settings.symmetric,
-        **shape,  # type: ignore[arg-type]
+        **block,
     )
 
 
