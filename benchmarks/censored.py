@@ -22,6 +22,7 @@ from gad.data.atomic import write_atomic
 from gad.data.known import load_esol
 from gad.data.splits import random_split
 from gad.machine import machine
+from gad.training.folder import code_commit
 from gad.training.run import train
 
 LOW, HIGH = 0.15, 0.85
@@ -42,6 +43,7 @@ def main() -> None:
         "runs": runs,
         "mean_difference": float(gain.mean()),
         "standard_error": float(gain.std(ddof=1) / np.sqrt(len(gain))) if len(gain) > 1 else None,
+        "commit": code_commit(),
         "machine": machine(),
     }
     given.out.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 import gad
+from gad.data.rows import Source
+from gad.settings.recipe import Recipe
+from gad.training.dataset import load_dataset
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
 SALT, ACID = "[Na+].[O-]C(=O)c1ccccc1", "OC(=O)c1ccccc1"
@@ -54,3 +57,35 @@ def test_steps_by_choice(tmp_path):
     refused = call("train", table, *TINY, "--set", "standardise=salts")
     assert refused.code in {1, 2}
     assert "fragment" in refused.err
+
+
+def test_duplicates_are_merged(tmp_path):
+    rows = esol_rows(40)
+    rows += [
+        {"smiles": "OCC", "logS": 1.0}, {"smiles": "CCO", "logS": 2.0},
+        {"smiles": "C(C)O", "logS": 6.0},
+        {"smiles": "NCCCCCN", "logS": -1.0}, {"smiles": "C(CCCCN)N", "logS": -1.0},
+    ]  # fmt: skip
+    table = write_csv(tmp_path / "table.csv", rows)
+    for how, used, value in (("mean", 42, 3.0), ("median", 42, 2.0), ("drop", 41, None)):
+        out = tmp_path / how
+        options = ("--merge-duplicates", how, "--out", out, "--json")
+        told = done("train", table, *TINY, *options).json
+        assert told["rows"]["used"] == used
+        assert any("1.0 (row 41), 2.0 (row 42), 6.0 (row 43)" in text for text in told["messages"])
+        # Numbers that agree are no contradiction.
+        assert not any("NCCCCCN" in text for text in told["messages"])
+        ethanol = [r for r in told["rejects"] if r["row"] in {41, 42, 43}]
+        assert len(ethanol) == (3 if how == "drop" else 0)
+        data = load_dataset(Source.of(str(table), "logS", merge=how), Recipe())
+        place = [i for i, key in enumerate(data.packed.keys) if key == "CCO"]
+        assert [float(data.targets[i, 0]) for i in place] == ([] if value is None else [value])
+
+
+def test_rows_that_differ_in_a_feature_are_not_merged(tmp_path):
+    rows = [{**row, "dose": i % 2} for i, row in enumerate(esol_rows(30))]
+    rows += [{"smiles": "CCO", "logS": 1.0, "dose": d} for d in (0, 1, 1)]
+    table = write_csv(tmp_path / "table.csv", rows)
+    options = ("--target", "logS", "--feature", "dose", "--merge-duplicates", "mean")
+    told = done("train", table, *TINY, *options, "--out", tmp_path / "run", "--json").json
+    assert told["rows"]["used"] == 32

@@ -52,6 +52,15 @@ def train(
             "--standardise", panel=COLUMNS,
         ),
     ] = False,
+    merge_duplicates: Annotated[
+        str | None,
+        option(
+            "Make one row of a molecule that is listed several times: the mean or median of its "
+            "labels; drop leaves it out where they contradict one another.",
+            panel=COLUMNS,
+            **one_of("mean", "median", "drop"),
+        ),
+    ] = None,
     repeat: Annotated[
         int,
         option("Repeat the folds R times, each time others.", min=1, metavar="R", panel=SPLITTING),
@@ -124,6 +133,7 @@ def train(
             **arguments,
             folds=folds,
             standardise=standardise,
+            merge_duplicates=merge_duplicates,
             repeat=repeat,
             metric=metric,
             ensemble=ensemble,

@@ -33,6 +33,7 @@ class Source:
     task: str | None = None
     relations: Sequence[str] = ()
     transform: str = "none"
+    merge: str | None = None
 
     @staticmethod
     def of(

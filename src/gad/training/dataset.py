@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +35,7 @@ from gad.data.tables import TableError
 from gad.settings.model import Inputs, inputs_of, preparation_of
 from gad.settings.recipe import Recipe
 from gad.settings.task import Scale, Signs, Task
+from gad.training.merging import merge
 
 Floats = npt.NDArray[np.float64]
 SPLITS = ("random", "stratified", "scaffold", "cluster", "time", "column", "file")
@@ -188,12 +189,29 @@ def _prepared(
     features = torch.from_numpy(rows.features[at]).to(torch.float32)
     packed = replace(packed, graph_values=torch.cat([packed.graph_values, features], dim=1))
     targets, bounds = rows.targets[at], None if rows.bounds is None else rows.bounds[at]
-    exact = targets if bounds is None else np.where(bounds == 0, targets, np.nan)
+    weights = rows.weights[at]
     changed = _changed(rows, packed) if preparation.standardise else {}
     messages = list(rows.messages)
     if changed:
         messages.append(f"standardised: {len(changed)} molecules, listed in standardised.csv")
-    messages += _told(duplicates(packed.keys, exact, rows_of=at.tolist()))
+    if source.merge is None:
+        exact = targets if bounds is None else np.where(bounds == 0, targets, np.nan)
+        messages += _told(duplicates(packed.keys, exact, rows_of=at.tolist()))
+    else:
+        words = [bool(names) for names in rows.classes or [()] * targets.shape[1]]
+        merged = merge(
+            _alike(rows, packed), targets, bounds, weights, source.merge,
+            words=words, rows_of=at.tolist(),
+        )  # fmt: skip
+        rejects |= {int(at[place]): why for place, why in merged.dropped.items()}
+        less = len(at) - len(merged.rows) - len(merged.dropped)
+        messages.append(f"{less} rows are merged with others of their molecule ({source.merge})")
+        messages += _told(merged.contradictions)
+        if not len(merged.rows):
+            raise TableError(f"{rows.title}: not one row is left, all contradict one another")
+        packed = packed.take(torch.from_numpy(merged.rows))
+        targets, bounds, weights = merged.targets, merged.bounds, merged.weights
+        at = packed.rows.numpy()
     return Dataset(
         title=rows.title,
         packed=packed,
@@ -202,7 +220,7 @@ def _prepared(
         targets=targets,
         target_names=rows.target_names,
         units=rows.units,
-        weights=rows.weights[at],
+        weights=weights,
         feature_names=rows.feature_names,
         smiles=list(packed.keys) if rows.blocks else [rows.texts[row] for row in at.tolist()],
         split_values=None
@@ -228,6 +246,17 @@ def _told(disagreeing: Sequence[object], most: int = 5) -> list[str]:
     told = [str(found) for found in disagreeing[:most]]
     more = len(disagreeing) - most
     return [*told, f"and {more} more molecules with different labels"] if more > 0 else told
+
+
+def _alike(rows: Rows, packed: PackedMolecules) -> list[Hashable]:
+    """What is equal for rows of one molecule with the same features, in the same part."""
+    if not rows.feature_names and rows.split_values is None:
+        return list(packed.keys)
+    part = rows.split_values or [""] * len(rows.texts)
+    return [
+        (key, part[row], *rows.features[row].tolist())
+        for key, row in zip(packed.keys, packed.rows.tolist(), strict=True)
+    ]
 
 
 def _changed(rows: Rows, packed: PackedMolecules) -> dict[int, tuple[str, str]]:

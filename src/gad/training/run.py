@@ -53,6 +53,7 @@ def train(
     fractions: Sequence[float] = (0.8, 0.1, 0.1),
     folds: int | None = None,
     standardise: bool | Sequence[str] = False,
+    merge_duplicates: str | None = None,
     repeat: int = 1,
     recipe: str | Path | Recipe = "default",
     settings: Mapping[str, Any] | None = None,
@@ -89,6 +90,8 @@ def train(
         folds: cross-validate in so many folds instead of splitting once.
         standardise: bring molecules into one form first, here and whenever the model predicts: all
             steps, or some of "fragment", "uncharge" and "tautomer".
+        merge_duplicates: "mean" or "median" of the labels of a molecule that is listed several
+            times, or "drop" those whose labels contradict one another.
         repeat: do so this often, each time with other folds.
         recipe: a recipe's name, file, or object.
         settings: changes to the recipe, as ``--set key=value``.
@@ -117,7 +120,7 @@ def train(
         chosen = chosen.override({"standardise": steps})
     source = Source.of(
         data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
-        split_column=split_column, task=task, transform=transform,
+        split_column=split_column, task=task, transform=transform, merge=merge_duplicates,
     )  # fmt: skip
     splitting = Splitting.of(split, split_column, split_file, fractions, folds, repeat)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)

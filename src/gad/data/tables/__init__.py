@@ -15,17 +15,20 @@ import os
 from pathlib import Path
 
 from gad.data.tables.base import Chunk, Table, TableError
+from gad.data.tables.converted import standard_input, workbook
 from gad.data.tables.parquet import ParquetTable
 from gad.data.tables.sdf import SDFTable
 from gad.data.tables.text import DelimitedTable, SmilesTable, sniff_delimiter
 
 __all__ = ["Chunk", "Table", "TableError", "open_table"]
 
-FORMATS = ".csv, .tsv, .txt, .smi, .sdf (each also with .gz) or .parquet"
+FORMATS = ".csv, .tsv, .txt, .smi, .sdf (each also with .gz), .parquet or .xlsx"
 
 
 def open_table(path: str | os.PathLike[str]) -> Table:
     r"""Open a table of molecules; the ending of its name says which format it has.
+
+    ``-`` is standard input: SMILES, one a line, or a table whose header has the word.
 
     Example:
         >>> import tempfile
@@ -40,10 +43,12 @@ def open_table(path: str | os.PathLike[str]) -> Table:
     Raises:
         TableError: the file is missing, is no file, or is not what its name says.
     """
-    path = Path(path)
+    path = standard_input() if str(path) == "-" else Path(path)
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "there is no such file"
         raise TableError(f"{path}: {what}; give the path of a table ({FORMATS}).")
+    if path.suffix.lower() in (".xlsx", ".xlsm"):
+        path = workbook(path, path.stat().st_mtime_ns)
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = suffixes[-1:] == [".gz"]
     match suffixes[-2:-1] if compressed else suffixes[-1:]:
