@@ -64,7 +64,9 @@ def test_the_aggregator_that_the_page_adds_passes_its_tests(tmp_path):
     program = (
         "import gad, pytest\n"
         f"assert gad.__file__.startswith({str(tmp_path)!r}), gad.__file__\n"
-        "gad.nn.GADBlock(8, aggregators=('mean', 'range'))\n"
+        "from gad.settings.recipe import Recipe\n"
+        "chosen = Recipe.of(aggregators='mean,range').model.aggregators\n"
+        "gad.nn.GADBlock(8, aggregators=chosen)\n"
         "raise SystemExit(pytest.main(['-q', 'tests/nn/test_aggregators.py', '-k', 'range']))\n"
     )
     done = subprocess.run(

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from gad.nn.aggregation import AGGREGATORS
 from gad.settings.model import preparation_of
 from gad.settings.recipe import (
     Recipe,
@@ -118,6 +119,16 @@ def test_molecules_are_prepared_as_the_recipe_says():
     assert set(others) == set(Recipe().to_sections()["molecules"])
     for key, value in others.items():
         assert preparation_of(Recipe.of(**{key: value})) != usual, key
+
+
+def test_an_aggregator_of_ones_own_can_be_named(monkeypatch):
+    assert set(all_settings()["aggregators"].choices) <= set(AGGREGATORS)
+    with pytest.raises(RecipeError, match="aggregators = 'range' is not known; choose from mean,"):
+        Recipe.of(aggregators="mean,range")
+    monkeypatch.setitem(AGGREGATORS, "range", AGGREGATORS["max"])
+    assert Recipe.of(aggregators="mean,range").model.aggregators == ("mean", "range")
+    with pytest.raises(RecipeError, match="did you mean 'range'"):
+        Recipe.of(aggregators="mean,rnge")
 
 
 def test_settings_are_key_and_value():

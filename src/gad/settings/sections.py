@@ -6,7 +6,7 @@ and the documentation go by it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar
@@ -82,6 +82,12 @@ class MoleculeSettings(_Section):
             )
 
 
+def _aggregators() -> Iterable[str]:
+    from gad.nn.aggregation import AGGREGATORS
+
+    return AGGREGATORS
+
+
 @dataclass(frozen=True)
 class ModelSettings(_Section):
     """What the network is; see :class:`gad.nn.GAD` and :mod:`gad.nn.baselines`."""
@@ -112,6 +118,7 @@ class ModelSettings(_Section):
         ("mean", "max", "min", "dx"),
         "how messages of the neighbours are joined; av and dx go by direction",
         choices=("mean", "max", "min", "sum", "std", "av", "dx"),
+        more=_aggregators,
     )
     scalers: tuple[str, ...] = described(
         ("identity", "amplification", "attenuation"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, get_type_hints
 
@@ -18,10 +18,20 @@ class RecipeError(ValueError):
 
 
 def described(
-    default: T, meaning: str, *, choices: Sequence[str] = (), low: float = 0, high: float = _MANY
+    default: T,
+    meaning: str,
+    *,
+    choices: Sequence[str] = (),
+    more: Callable[[], Iterable[str]] = tuple,
+    low: float = 0,
+    high: float = _MANY,
 ) -> T:
-    """A field of a section with what it means; words have choices, numbers lie within a range."""
-    told = {"meaning": meaning, "choices": tuple(choices), "low": low, "high": high}
+    """A field of a section with what it means; words have choices, numbers lie within a range.
+
+    ``more`` gives all choices where others may have been added; it is asked only for a word that
+    is not among ``choices``, so that an ordinary recipe imports nothing heavy.
+    """
+    told = {"meaning": meaning, "choices": tuple(choices), "more": more, "low": low, "high": high}
     return field(default=default, metadata=told)
 
 
@@ -35,6 +45,7 @@ class Setting:
     default: Any
     meaning: str
     choices: tuple[str, ...]
+    more: Callable[[], Iterable[str]]
     low: float
     high: float
 
@@ -48,11 +59,15 @@ class Setting:
 
     def check(self, value: Any) -> None:
         """Refuse a word that is not among the choices, a number out of range."""
-        for word in (value if isinstance(value, tuple) else (value,)) if self.choices else ():
-            if word not in self.choices:
+        words = (value if isinstance(value, tuple) else (value,)) if self.choices else ()
+        known = self.choices
+        if not set(words) <= set(known):
+            known = tuple(self.more()) or known
+        for word in words:
+            if word not in known:
                 raise RecipeError(
-                    f"{self.key} = {word!r} is not known{did_you_mean(str(word), self.choices)}; "
-                    f"choose from {', '.join(self.choices)}"
+                    f"{self.key} = {word!r} is not known{did_you_mean(str(word), known)}; "
+                    f"choose from {', '.join(known)}"
                 )
         if self.kind in (int, float) and not self.low <= value <= self.high:
             raise RecipeError(
