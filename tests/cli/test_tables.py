@@ -53,7 +53,8 @@ WRONG = {
     "one column twice": ("t.csv", "smiles,x,x\nCCO,1,2\n", "both called 'x'"),
     "no molecules": ("t.csv", "a,b\n1,2\n", "--smiles"),
     "no header": ("t.csv", "CCO,1\nCC,2\n", "header"),
-    "unknown ending": ("t.xlsx", "smiles\nCCO\n", ".parquet"),
+    "unknown ending": ("t.ods", "smiles\nCCO\n", ".parquet"),
+    "not Excel": ("t.xlsx", "smiles\nCCO\n", "Excel"),
     "not Parquet": ("t.parquet", "smiles\nCCO\n", "t.parquet"),
 }
 

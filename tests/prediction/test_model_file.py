@@ -132,7 +132,7 @@ def test_parts_are_kept_with_their_numbers(run, tmp_path):
 def test_every_recorded_model_opens():
     """They are of format 2, from before recipes had sections."""
     files = sorted(Path(__file__).parents[2].glob("results/*/models/*.gad"))
-    assert len(files) > 20
+    assert files
     for path in files:
         assert load_model(path).recipe.to_dict() == read_card(path)["recipe"]
 

@@ -81,8 +81,8 @@ def trial_table(rows: Sequence[TrialRow], keys: list[str]) -> str:
 def to_toml(recipe: Recipe, about: str = "") -> str:
     """A recipe as a file that :func:`gad.settings.recipe.load_recipe` reads back.
 
-    >>> to_toml(Recipe.of(width=60), "A small one.").splitlines()[:3]
-    ['# A small one.', '[molecules]', 'explicit_hydrogens = false']
+    >>> to_toml(Recipe.of(width=60), "A small one.").splitlines()[:2]
+    ['# A small one.', '[molecules]']
     """
     lines = [f"# {line}" for line in about.splitlines()]
     for section, settings in recipe.to_sections().items():
