@@ -20,7 +20,6 @@ import json
 import os
 import platform
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +37,7 @@ from torch import Tensor
 
 import gad
 from benchmarks import ROOT
+from benchmarks.speed.record import commit
 from gad.machine import machine
 from gad.operators import (
     HEAT,
@@ -176,20 +176,6 @@ def slopes(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def commit() -> str | None:
-    """The commit the measured code is at, marked where it has been changed since."""
-    git = shutil.which("git")
-    if git is None or not (ROOT / ".git").exists():
-        return None
-
-    def ask(*words: str) -> str:
-        done = subprocess.run([git, *words], cwd=ROOT, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    changed = ask("status", "--porcelain", "--", "src/gad/operators", "benchmarks/large_graphs.py")
-    return ask("rev-parse", "HEAD") + (" and changes" if changed else "")
-
-
 def write(path: Path, record: dict[str, Any]) -> None:
     """Write all of the record or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -249,7 +235,7 @@ def main() -> None:
     record = {
         "what": (__doc__ or "").strip().partition("\n")[0],
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),
-        "commit": commit(),
+        "commit": commit("src/gad/operators", "benchmarks/large_graphs.py"),
         "machine": machine(),
         "versions": {
             "gad": gad.__version__,

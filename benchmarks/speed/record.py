@@ -51,8 +51,8 @@ def all_versions() -> dict[str, str]:
     }
 
 
-def commit() -> str | None:
-    """The commit of the measured code, marked where it has been changed since."""
+def commit(*paths: str) -> str | None:
+    """The commit of the measured code, marked where these paths have been changed since."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         return None
@@ -61,7 +61,7 @@ def commit() -> str | None:
         done = subprocess.run([git, *words], cwd=ROOT, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
-    changed = ask("status", "--porcelain", "--", "src", "benchmarks")
+    changed = ask("status", "--porcelain", "--", *(paths or ("src", "benchmarks")))
     return ask("rev-parse", "HEAD") + (" and changes" if changed else "")
 
 
