@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gad import nn, operators
-    from gad.estimators import MoleculeClassifier, MoleculeRegressor
+    from gad.estimators import MoleculeClassifier, MoleculeEmbedder, MoleculeRegressor
     from gad.operators import GraphOperators, build_operators
     from gad.prediction.predictor import load
     from gad.pyg import AddGraphOperators
@@ -36,6 +36,7 @@ __all__ = [
     "AddGraphOperators",
     "GraphOperators",
     "MoleculeClassifier",
+    "MoleculeEmbedder",
     "MoleculeRegressor",
     "NodeSampler",
     "__version__",
@@ -52,6 +53,7 @@ _HOMES = {
     "AddGraphOperators": "gad.pyg",
     "GraphOperators": "gad.operators",
     "MoleculeClassifier": "gad.estimators",
+    "MoleculeEmbedder": "gad.estimators",
     "MoleculeRegressor": "gad.estimators",
     "NodeSampler": "gad.sampling",
     "build_operators": "gad.operators",

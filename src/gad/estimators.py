@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gad.prediction.bases import model_path
 from gad.prediction.predictor import Predictor
 from gad.training.run import train
 
@@ -68,27 +69,13 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
     def _values(self, X: Sequence[str], errors: str | None) -> npt.NDArray[np.float64]:
         """Predictions; SMILES that cannot be used are NaN or, with ``errors="raise"``, an error."""
         check_is_fitted(self)
-        errors = errors or self.errors or self._errors
-        if errors not in {"raise", "ignore"}:
-            raise ValueError(f"errors is 'raise' or 'ignore', not {errors!r}")
         texts = _texts(X)
         told = self.model_.predict_detailed(texts)
-        if told.rejects and errors == "raise":
-            rows = sorted(told.rejects.items())
-            listed = "; ".join(f"row {row + 1}, {texts[row]!r}: {why}" for row, why in rows[:5])
-            more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
-            raise ValueError(
-                f"{len(rows)} of {len(texts)} SMILES cannot be used (rows count from 1): {listed}"
-                f"{more}. errors='ignore' gives a missing value instead."
-            )
+        _refuse(told.rejects, texts, errors or self.errors or self._errors)
         return told.values[:, 0] if told.values.shape[1] == 1 else told.values
 
     def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.two_d_array = False
-        tags.input_tags.one_d_array = True
-        return tags
+        return _reads_texts(super().__sklearn_tags__())
 
 
 class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[misc]
@@ -151,6 +138,77 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
         found = found.astype(np.float64 if number else object)
         found[missing] = np.nan if number else None
         return found
+
+
+class MoleculeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """SMILES to numbers for other people's models: what a network reads of a molecule.
+
+    Args:
+        model: ``"base"``, which ships with the package, or a model file.
+        errors: what a SMILES that cannot be used does: ``"raise"`` an error that names its row,
+            counted from 1, ``"ignore"`` gives a row of NaN.
+
+    Example::
+
+        make_pipeline(gad.MoleculeEmbedder(), StandardScaler(), RidgeCV()).fit(smiles, solubility)
+    """
+
+    def __init__(self, model: str = "base", errors: str = "raise") -> None:
+        self.model = model
+        self.errors = errors
+
+    def fit(self, X: Sequence[str], y: Any = None) -> MoleculeEmbedder:
+        """Read the model; there is nothing to learn from ``X``."""
+        del X, y
+        self.model_ = Predictor.load(model_path(self.model))
+        if self.model_.model.features:
+            raise ValueError(
+                f"{self.model} reads the columns {', '.join(self.model_.model.features)} besides "
+                "molecules: choose a model that reads molecules alone"
+            )
+        self.n_features_in_ = 1
+        return self
+
+    def transform(self, X: Sequence[str]) -> npt.NDArray[np.float64]:
+        """Embeddings [n, C] of n SMILES."""
+        check_is_fitted(self)
+        texts = _texts(X)
+        told = self.model_.predict_detailed(texts, embeddings=True)
+        _refuse(told.rejects, texts, self.errors)
+        assert told.embeddings is not None
+        return told.embeddings
+
+    def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[Any]:
+        """``embedding_0`` and so on."""
+        del input_features
+        check_is_fitted(self)
+        count = self.model_.model.members[0].embedding_channels
+        return np.array([f"embedding_{k}" for k in range(count)], dtype=object)
+
+    def __sklearn_tags__(self) -> Any:
+        return _reads_texts(super().__sklearn_tags__())
+
+
+def _reads_texts(tags: Any) -> Any:
+    """scikit-learn's tags of something that reads one column of texts."""
+    tags.input_tags.string = True
+    tags.input_tags.two_d_array = False
+    tags.input_tags.one_d_array = True
+    return tags
+
+
+def _refuse(rejects: dict[int, str], texts: Sequence[str], errors: str) -> None:
+    """Raise where SMILES cannot be used, if that is asked for."""
+    if errors not in {"raise", "ignore"}:
+        raise ValueError(f"errors is 'raise' or 'ignore', not {errors!r}")
+    if rejects and errors == "raise":
+        rows = sorted(rejects.items())
+        listed = "; ".join(f"row {row + 1}, {texts[row]!r}: {why}" for row, why in rows[:5])
+        more = f"; and {len(rows) - 5} more" if len(rows) > 5 else ""
+        raise ValueError(
+            f"{len(rows)} of {len(texts)} SMILES cannot be used (rows count from 1): {listed}"
+            f"{more}. errors='ignore' gives a missing value instead."
+        )
 
 
 def _texts(molecules: Sequence[str]) -> list[str]:

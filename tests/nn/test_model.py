@@ -75,6 +75,23 @@ def test_pool(readout):
     torch.testing.assert_close(pool(h, operators, readout), torch.stack(expected))
 
 
+def test_the_readout_of_everything_is_sum_mean_maximum_and_size_side_by_side():
+    operators = collate(decorate_all([ring(3), isolated(1), star(2)])).operators
+    h = torch.randn(7, 5, requires_grad=True)
+    expected = [
+        torch.cat([part.sum(0), part.mean(0), part.amax(0), torch.tensor([len(part)]).log()])
+        for part in h.split([3, 1, 3])
+    ]
+    found = pool(h, operators, "all")
+    torch.testing.assert_close(found, torch.stack(expected))
+    weights = torch.randn_like(found)
+    ours, theirs = (
+        torch.autograd.grad((out * weights).sum(), h)[0] for out in (found, torch.stack(expected))
+    )
+    torch.testing.assert_close(ours, theirs)
+    assert GAD(5, readout="all", graph_channels=2).embedding_channels == 3 * 5 + 1 + 2
+
+
 def test_batch_is_one_by_one(batch):
     net = model().eval()
     singles = [predict(net, collate([m])) for m in MOLECULES]
@@ -116,7 +133,7 @@ def test_features_of_whole_graphs_are_not_silently_ignored_by_a_model_of_nodes(b
 
 
 def test_unknown_readout_is_refused():
-    with pytest.raises(ValueError, match="unknown readout 'max': choose from mean, sum"):
+    with pytest.raises(ValueError, match="unknown readout 'max': choose from mean, sum, all"):
         GAD(4, readout="max")
 
 

@@ -20,6 +20,7 @@ from gad.cli.nodes import reproduce as reproduce_nodes
 from gad.cli.nodes import train as train_nodes
 from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
+from gad.cli.pretrain import pretrain
 from gad.cli.reproduce import qm9, zinc
 from gad.cli.table import table
 from gad.cli.train import train
@@ -113,6 +114,14 @@ _add(
     "gad tune measured.csv --target logS --space mine.toml --set epochs=20 --prune",
     "gad tune qm9 --target mu --recipe qm9 --space qm9-paper --trials 100 --storage qm9.db",
     "gad train measured.csv --target logS --recipe runs/tune/best.toml",
+)
+_add(
+    pretrain,
+    _USE,
+    "gad pretrain molecules.csv.gz -o base.gad",
+    "gad pretrain molecules.csv.gz -o base.gad --resume",
+    "gad pretrain library.smi -o wide.gad --set width=200 --set epochs=20",
+    "gad train measured.csv --target logS --from base.gad",
 )
 nodes = typer.Typer(
     name="nodes",

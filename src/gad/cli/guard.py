@@ -29,7 +29,7 @@ from gad.cli.console import Outcome, print_error, print_json, show
 from gad.machine import is_first
 
 INTERRUPTED = 130
-_RESUMABLE = frozenset({"train", "predict", "reproduce"})
+_RESUMABLE = frozenset({"train", "predict", "pretrain", "reproduce"})
 
 
 def main() -> None:
@@ -50,7 +50,7 @@ def run(arguments: Sequence[str]) -> int:
     >>> run(["draw"])
     2
     """
-    arguments = list(arguments) or ["--help"]
+    arguments = _spelled_out(arguments) or ["--help"]
     debug = os.environ.get("GAD_DEBUG") == "1"
     as_json = "--json" in arguments
     with contextlib.ExitStack() as stack:
@@ -69,6 +69,20 @@ def run(arguments: Sequence[str]) -> int:
         with contextlib.suppress(BrokenPipeError):
             print_json(outcome.data) if as_json else show(outcome)
     return code
+
+
+def _spelled_out(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the value that ``--freeze`` has when it stands alone.
+
+    >>> _spelled_out(["train", "--freeze", "data.csv"]), _spelled_out(["--freeze", "2"])
+    (['train', '--freeze', 'all', 'data.csv'], ['--freeze', '2'])
+    """
+    spelled = []
+    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+        spelled.append(word)
+        if word == "--freeze" and after != "all" and not after.isdecimal():
+            spelled.append("all")
+    return spelled
 
 
 def _call(arguments: list[str], debug: bool) -> tuple[int, str | None, Outcome | None]:

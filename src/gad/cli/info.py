@@ -18,13 +18,20 @@ def info(model: Model) -> Outcome:
     from rich.console import Group
     from rich.text import Text
 
+    from gad.prediction.bases import model_path
     from gad.prediction.model_file import load_model, read_card
     from gad.report.report import terminal_summary
     from gad.report.summary import RunSummary
 
-    load_model(model)  # refuses a file whose card and weights do not fit
-    card = read_card(model)
+    path = model_path(model)
+    load_model(path)  # refuses a file whose card and weights do not fit
+    card = read_card(path)
     task, notes = card["task"], card["notes"]
+    if not task["targets"]:
+        title = Text(f"{model}: a base for models to start from; it predicts nothing", "bold")
+        told = {**notes["pretraining"], "attribution": notes["attribution"]}
+        shown = Group(title, "", facts({**_facts(card, notes), **told}))
+        return Outcome({"path": str(model), **card}, shown)
     named = [_named(target) for target in task["targets"]]
     about = {"task": task["kind"], "targets": task["names"], "units": task["units"]}
     shown = Group(

@@ -78,11 +78,20 @@ def train(
         option("Train N models that differ by their seed.", min=1, metavar="N", panel=MODEL),
     ] = 1,
     start_from: Annotated[
-        Path | None,
+        str | None,
         option(
-            "Start from the weights of a model; other targets are allowed.",
+            "What the weights start from: base, scratch, or a model (other targets are allowed).",
             "--from",
-            metavar="MODEL",
+            metavar="base|scratch|MODEL",
+            default="as the recipe says",
+            panel=MODEL,
+        ),
+    ] = None,
+    freeze: Annotated[
+        str | None,
+        option(
+            "Keep the encoder as it began: all of it, or its first N blocks.",
+            metavar="[all|N]",
             panel=MODEL,
         ),
     ] = None,
@@ -140,6 +149,7 @@ def train(
             out=out,
             resume=resume,
             start_from=start_from,
+            freeze=_blocks(freeze),
             hardware=Hardware(learning.accelerator, number, strategy),
             baselines=baselines,
             logger=logger,
@@ -154,6 +164,17 @@ def train(
         terminal_summary(summary),
         STRICT_CODE if strict and summary.rows.rejected else 0,
     )
+
+
+def _blocks(freeze: str | None) -> int | None:
+    """How many blocks --freeze means; all are more than any network has."""
+    if freeze is None:
+        return None
+    if freeze == "all":
+        return 1000
+    if not freeze.isdecimal():
+        raise typer.BadParameter(f"--freeze wants all, or a number of blocks, not {freeze!r}")
+    return int(freeze)
 
 
 def _paths(folder: Path) -> dict[str, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,15 +14,25 @@ from gad.nn.block import GADBlock
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion
 from gad.operators import GraphOperators
 
-READOUTS = ("mean", "sum")
+READOUTS = ("mean", "sum", "all")
 
 
 class Head(nn.Module):
-    """From C channels to the outputs by halving: C → C/2 → C/4 → out, ReLU between."""
+    """From what is read to the outputs by halving: C → C/2 → C/4 → out, ReLU between.
 
-    def __init__(self, channels: int, out_channels: int, halvings: int = 2) -> None:
+    Args:
+        channels: how many numbers are read.
+        out_channels: how many come out.
+        halvings: hidden layers.
+        width: C, if the hidden layers are to be narrower than what is read: → C/2 → C/4 → out.
+    """
+
+    def __init__(
+        self, channels: int, out_channels: int, halvings: int = 2, width: int | None = None
+    ) -> None:
         super().__init__()
-        widths = [max(1, channels >> step) for step in range(halvings + 1)]
+        first = channels if width is None else width
+        widths = [channels, *(max(1, first >> step) for step in range(1, halvings + 1))]
         self.layers = nn.ModuleList(
             nn.Linear(a, b) for a, b in zip(widths, [*widths[1:], out_channels], strict=True)
         )
@@ -35,6 +45,14 @@ class Head(nn.Module):
         return result
 
 
+class NoHead(nn.Module):
+    """The head of a model that is read for its embeddings alone: no outputs, [B, R] → [B, 0]."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Nothing of what is read."""
+        return x[:, :0]
+
+
 class GAD(nn.Module):
     """Graph Anisotropic Diffusion: L blocks between an encoder and a head.
 
@@ -44,11 +62,12 @@ class GAD(nn.Module):
         layers: L.
         encoder: maps what ``forward`` is given as ``x`` to [N, C]; None if x already is [N, C].
         edge_encoder: maps ``edge_attr`` to [E, edge_channels]; None if it already is.
-        head: maps [B, C] (with graph features: [B, C + graph_channels]) or, for node outputs,
-            [N, C] to the outputs.
+        head: maps [B, R] (with graph features: [B, R + graph_channels]) or, for node outputs,
+            [N, C] to the outputs; R is :func:`pooled_channels` of C.
         diffusion: makes the diffusion layer of a block, e.g. :class:`ImplicitDiffusion` or
             :class:`SpectralDiffusion`; None leaves diffusion out (DGN, PNA).
-        readout: "mean" or "sum" over the nodes of a graph; None for node-level outputs.
+        readout: "mean" or "sum" over the nodes of a graph, or "all": sum, mean, maximum and the
+            logarithm of the number of nodes side by side; None for node-level outputs.
         graph_channels: number of features of whole graphs, appended after the readout.
         aggregators, scalers, towers, edge_channels, delta, dx_centre, messages, batch_norm,
             graph_norm, residual, dropout: of every block, see :class:`GADBlock`.
@@ -113,7 +132,9 @@ class GAD(nn.Module):
             for _ in range(layers)
         )
         self.blocks = nn.ModuleList(made if blocks is None else blocks)
-        self.head = head if head is not None else Head(channels + graph_channels, out_channels)
+        self.head = (
+            head if head is not None else head_for(channels, out_channels, readout, graph_channels)
+        )
 
     def forward(
         self,
@@ -133,7 +154,7 @@ class GAD(nn.Module):
         edge_attr: Any = None,
         graph_attr: Tensor | None = None,
     ) -> Tensor:
-        """What the head reads: [B, C + graph_channels], or [N, C] without a readout."""
+        """What the head reads: [B, R + graph_channels], or [N, C] without a readout."""
         h: Tensor = x if self.encoder is None else self.encoder(x)
         if edge_attr is not None and self.edge_encoder is not None:
             edge_attr = self.edge_encoder(edge_attr)
@@ -150,6 +171,11 @@ class GAD(nn.Module):
         if graph_attr is not None:
             pooled = torch.cat([pooled, graph_attr.to(pooled.dtype)], dim=1)
         return pooled
+
+    @property
+    def embedding_channels(self) -> int:
+        """How many numbers :meth:`embed` gives."""
+        return pooled_channels(self.channels, self.readout) + self.graph_channels
 
     def diffusions(self) -> list[Diffusion]:
         """The diffusion layers, block by block."""
@@ -169,23 +195,79 @@ class GAD(nn.Module):
 
 
 def pool(h: Tensor, operators: GraphOperators, readout: str) -> Tensor:
-    """The sum or mean of h [N, C] over the nodes of each graph: [B, C]."""
-    total = h.new_zeros(operators.num_graphs, h.shape[1]).index_add(0, operators.batch, h)
+    """What is read of h [N, C] for each graph: [B, R]."""
+    graphs, size = operators.num_graphs, operators.graph_sizes.to(h.dtype)[:, None]
+    total = h.new_zeros(graphs, h.shape[1]).index_add(0, operators.batch, h)
+    if readout == "sum":
+        return total
+    mean = total / size
     if readout == "mean":
-        total = total / operators.graph_sizes.to(h.dtype)[:, None]
-    return total
+        return mean
+    highest = h.new_full((graphs, h.shape[1]), -torch.inf)
+    index = operators.batch[:, None].expand_as(h)
+    highest = highest.scatter_reduce(0, index, h, "amax")
+    return torch.cat([total, mean, highest, size.log()], dim=1)
 
 
-def decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Parameter groups for an optimiser: everything decays but the diffusion times."""
-    times = {id(m.raw_times) for m in model.modules() if isinstance(m, Diffusion)}
-    groups: tuple[list[nn.Parameter], list[nn.Parameter]] = ([], [])
+def pooled_channels(channels: int, readout: str | None) -> int:
+    """R, how many numbers of a graph (or node) are read out of C channels."""
+    return 3 * channels + 1 if readout == "all" else channels
+
+
+def head_for(
+    channels: int, outputs: int, readout: str | None, graph_channels: int = 0
+) -> Head | NoHead:
+    """The usual head of a model of C channels, with so many features of whole graphs."""
+    if outputs == 0:
+        return NoHead()
+    read = pooled_channels(channels, readout) + graph_channels
+    return Head(read, outputs, width=channels if readout == "all" else None)
+
+
+def decay_groups(
+    model: nn.Module, weight_decay: float, rates: Mapping[nn.Parameter, float] | None = None
+) -> list[dict[str, Any]]:
+    """Parameter groups for an optimiser: everything decays but the diffusion times.
+
+    Args:
+        model: whose trainable parameters they are.
+        weight_decay: of all but the times.
+        rates: of some parameters the share of the learning rate they learn by; ``rate`` of a group.
+    """
+    times = {m.raw_times for m in model.modules() if isinstance(m, Diffusion)}
+    rates = rates or {}
+    groups: dict[tuple[float, bool], list[nn.Parameter]] = {(1.0, False): [], (1.0, True): []}
     for parameter in _trainable(model):
-        groups[id(parameter) in times].append(parameter)
+        key = (rates.get(parameter, 1.0), parameter in times)
+        groups.setdefault(key, []).append(parameter)
     return [
-        {"params": groups[0], "weight_decay": weight_decay},
-        {"params": groups[1], "weight_decay": 0.0},
+        {"params": own, "weight_decay": 0.0 if timed else weight_decay, "rate": rate}
+        for (rate, timed), own in groups.items()
+        if own or rate == 1.0
     ]
+
+
+def layer_rates(model: GAD, decay: float) -> dict[nn.Parameter, float]:
+    """Learning rates that fall from the head, which has 1, by decay a block.
+
+    The encoders below the first of L blocks learn by decay^(L + 1).
+    """
+    if decay == 1.0:
+        return {}
+    depth = len(model.blocks)
+    shares = {
+        p: decay ** (depth - k) for k, block in enumerate(model.blocks) for p in block.parameters()
+    }
+    below = (m.parameters() for m in (model.encoder, model.edge_encoder) if m is not None)
+    return shares | {p: decay ** (depth + 1) for own in below for p in own}
+
+
+def frozen_parts(model: GAD, blocks: int) -> list[nn.Module]:
+    """What stays as it is while training: the encoders and the first so many blocks."""
+    if not blocks:
+        return []
+    below = (m for m in (model.encoder, model.edge_encoder) if m is not None)
+    return [*below, *list(model.blocks)[:blocks]]
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -93,8 +93,8 @@ class Model:
             "parts": {name: part.settings for name, part in self.parts.items()},
         }
 
-    def to_bytes(self) -> bytes:
-        """The file's content."""
+    def to_bytes(self, half: bool = False) -> bytes:
+        """The file's content; with ``half``, matrices in half precision."""
         tensors: dict[str, Tensor] = {}
         for number, (member, scale) in enumerate(zip(self.members, self.scales, strict=True)):
             tensors |= {f"{number}.{name}": t for name, t in member.state_dict().items()}
@@ -106,14 +106,20 @@ class Model:
             name: tensor.detach().to("cpu", copy=True).contiguous()
             for name, tensor in tensors.items()
         }
+        if half:
+            tensors |= {
+                name: tensor.half()
+                for name, tensor in tensors.items()
+                if tensor.dim() == 2 and tensor.dtype == torch.float32
+            }
         card = json.dumps(
             {**self.card(), "recipe": self.recipe.to_sections()}, sort_keys=True, allow_nan=True
         )
         return sealed(MOLECULES, card, tensors)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, half: bool = False) -> None:
         """Write the file, whole or not at all."""
-        write_atomic(path, self.to_bytes())
+        write_atomic(path, self.to_bytes(half))
 
 
 def read_card(path: str | Path) -> dict[str, Any]:
@@ -146,7 +152,8 @@ def load_model(path: str | Path) -> Model:
             member = build_model(recipe, inputs, task.outputs, delta=float(card["delta"]))
             member.load_state_dict(_under(f"{number}.", tensors))
             members.append(member.eval().requires_grad_(False))
-            scales.append(Scale(**_under(f"{_SCALE}/{number}.", tensors)))
+            scale = _under(f"{_SCALE}/{number}.", tensors)
+            scales.append(Scale(scale["labels"].double(), scale["values"].float()))
             _check_scale(path, scales[-1], task, inputs)
         features = tuple(str(name) for name in card["features"])
         parts = {

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ray.data import Dataset
 
 Floats = npt.NDArray[np.float64]
+NOTHING = (
+    "a base predicts nothing: train a model from it (gad train --from), or read its embeddings "
+    "(gad embed)"
+)
 # Atoms in a batch: on a processor what a block makes of them stays in its cache; a graphics card
 # wants many, as long as large molecules do not fill its memory.
 _ATOMS, _ATOMS_ON_CARD = 2500, 1 << 14
@@ -114,6 +118,8 @@ class Predictor:
         Where the labels were words the likeliest class is given by its name, and None in place of
         NaN; :meth:`predict_detailed` has the probabilities.
         """
+        if not self.targets:
+            raise ValueError(NOTHING)
         values = self.predict_detailed(molecules, features=features).values
         told = self.model.task.decide(values)
         return told[0] if len(told) == 1 else np.stack(told, axis=1)
@@ -241,9 +247,7 @@ class Predictor:
             std=missing(width) if len(model.members) > 1 else None,
             lower=missing(len(self.targets)),
             upper=missing(len(self.targets)),
-            embeddings=missing(model.members[0].channels + model.inputs.graph_values)
-            if embeddings
-            else None,
+            embeddings=missing(model.members[0].embedding_channels) if embeddings else None,
             rejects=rejects,
             unseen={},
         )

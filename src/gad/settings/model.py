@@ -15,13 +15,13 @@ from gad.nn import (
     CategoricalEncoder,
     Diffusion,
     FeatureEncoder,
-    Head,
     ImplicitDiffusion,
     SpectralDiffusion,
     widest,
 )
 from gad.nn.baselines import baseline_blocks
 from gad.nn.diffusion import spread_times
+from gad.nn.model import head_for
 from gad.operators.cycles import cycle_lengths
 from gad.settings.recipe import Recipe
 from gad.settings.sections import HEADS, NO_BONDS, ModelSettings
@@ -90,7 +90,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
                 inputs.atom_cardinalities, inputs.atom_values, width, norm=chosen.value_norm
             ),
             edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
-            head=Head(width + inputs.graph_values, outputs),
+            head=head_for(width, outputs, chosen.readout, inputs.graph_values),
             diffusion=_diffusion(chosen),
             aggregators=chosen.aggregators,
             scalers=chosen.scalers,

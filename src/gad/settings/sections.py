@@ -137,7 +137,11 @@ class ModelSettings(_Section):
     )
     edges: bool = described(True, "bonds enter every message")
     edge_channels: int = described(16, "channels in which bonds are encoded", low=1, high=10_000)
-    readout: str = described("mean", "over the atoms", choices=("mean", "sum"))
+    readout: str = described(
+        "mean",
+        "over the atoms; all: sum, mean, maximum and log n side by side",
+        choices=("mean", "sum", "all"),
+    )
     batch_norm: bool = described(True, "batch norm in every block")
     graph_norm: bool = described(
         False, "division by the root of the number of atoms in every block"
@@ -173,9 +177,24 @@ class TrainingSettings(_Section):
 
     section: ClassVar[str] = "training"
 
+    start: str = described(
+        "scratch",
+        "what the weights start from: scratch, base (which ships with the package), or a model "
+        "file; the network is then that one's",
+    )
     epochs: int = described(60, "at most so many", low=1)
     batch_size: int = described(64, "molecules in a step", low=1)
     learning_rate: float = described(1e-3, "the highest", low=1e-12, high=10)
+    rate_decay: float = described(
+        1.0,
+        "each block learns by so much of the rate of the one above it, the last by so much of the "
+        "head's",
+        low=0.01,
+        high=1,
+    )
+    freeze: int = described(
+        0, "so many blocks from the first on, and the encoders, stay as they are", high=1000
+    )
     optimizer: str = described(
         "adamw",
         "adamw, whose decay shrinks the weights themselves, or adam, whose decay is a part of the "

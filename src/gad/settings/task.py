@@ -124,8 +124,13 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """What the targets are together: regression, classification, multiclass or mixed."""
+        """What the targets are together: regression, classification, multiclass or mixed.
+
+        A base has none: its task is ``embedding``.
+        """
         kinds = {target.kind for target in self.targets}
+        if not kinds:
+            return "embedding"
         if "regression" in kinds:
             return "regression" if len(kinds) == 1 else "mixed"
         return "multiclass" if "multiclass" in kinds else "classification"
@@ -144,7 +149,7 @@ class Task:
     def spans(self) -> tuple[slice, ...]:
         """Which of the outputs belong to each target."""
         ends = np.cumsum([target.outputs for target in self.targets]).tolist()
-        return tuple(slice(a, b) for a, b in zip([0, *ends[:-1]], ends, strict=True))
+        return tuple(slice(a, b) for a, b in zip([0, *ends][:-1], ends, strict=True))
 
     def each(self, outputs: Floats) -> Iterator[tuple[Target, Floats]]:
         """Every target with its columns of outputs: [n], or [n, K] for K classes."""
@@ -179,7 +184,7 @@ class Task:
     def to_user(self, outputs: Tensor, scale: Scale) -> Tensor:
         """Outputs of a model → values in the user's units, or probabilities; float64 [n, W]."""
         outputs = outputs.detach().to("cpu", torch.float64)
-        told = []
+        told = [outputs[:, :0]]
         for target, span, (mean, std) in zip(self.targets, self.spans, scale.labels.T, strict=True):
             own = outputs[:, span]
             if target.kind == "multiclass":

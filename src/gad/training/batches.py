@@ -5,11 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from gad.data.store.molecules import Batch, PackedMolecules
+
+
+class Examples(Protocol):
+    """What is learned from, by the numbers of its rows."""
+
+    def batch(self, graphs: Tensor) -> tuple[Batch, Tensor, Tensor]:
+        """The chosen molecules with targets and weights."""
+
+    def shuffled(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """These rows in the order of one epoch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +34,10 @@ class Labelled:
     def batch(self, graphs: Tensor) -> tuple[Batch, Tensor, Tensor]:
         """The chosen molecules with targets and weights."""
         return self.molecules.batch(graphs), self.targets[graphs], self.weights[graphs]
+
+    def shuffled(self, rows: Tensor, generator: torch.Generator) -> Tensor:
+        """These rows in the order of one epoch: any."""
+        return rows[torch.randperm(rows.numel(), generator=generator)]
 
 
 def mix(seed: int, *numbers: int) -> int:
@@ -43,7 +58,7 @@ class Batches:
     """
 
     def __init__(
-        self, data: Labelled, rows: Tensor, size: int, *, seed: int | None, epoch: int = 0,
+        self, data: Examples, rows: Tensor, size: int, *, seed: int | None, epoch: int = 0,
         rank: int = 0, world: int = 1,
     ) -> None:  # fmt: skip
         self.data, self.rows, self.size = data, rows, size
@@ -62,7 +77,7 @@ class Batches:
         rows = self.rows
         if self.seed is not None:
             generator = torch.Generator().manual_seed(mix(self.seed, self.epoch))
-            rows = rows[torch.randperm(rows.numel(), generator=generator)]
+            rows = self.data.shuffled(rows, generator)
         if self.world > 1:
             # Every process takes as many rows as the others, so that none waits for ever.
             short = -rows.numel() % self.world

@@ -29,10 +29,10 @@ from torch import Tensor
 
 from gad.data.store.molecules import Batch
 from gad.nn import GAD, decay_groups
+from gad.nn.model import frozen_parts, layer_rates
 from gad.settings.recipe import Recipe
 from gad.settings.sections import TrainingSettings
-from gad.settings.task import Task
-from gad.training.batches import Batches, Labelled, mix
+from gad.training.batches import Batches, Examples, mix
 
 # Seconds between checkpoints: what a killed run loses at most.
 CHECKPOINT_SECONDS = float(os.environ.get("GAD_CHECKPOINT_SECONDS", "30"))
@@ -58,6 +58,13 @@ class Fitted:
     seconds: float
 
 
+class Learned(Protocol):
+    """What is learned; :class:`~gad.settings.task.Task` for the labels of a table."""
+
+    def losses(self, outputs: Tensor, targets: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """The summed loss, and the sum of the weights."""
+
+
 class Judge(Protocol):
     """A metric of the validation rows by which the best epoch is chosen."""
 
@@ -73,11 +80,20 @@ class _Module(L.LightningModule):
     """The model with its loss, optimiser and schedule."""
 
     def __init__(
-        self, model: GAD, recipe: Recipe, task: Task, data: Labelled, rows: Any, judge: Judge | None
+        self,
+        model: GAD,
+        recipe: Recipe,
+        task: Learned,
+        data: Examples,
+        rows: Any,
+        judge: Judge | None,
     ) -> None:
         super().__init__()
         self.model = model
         self.settings, self.dropout = recipe.training, recipe.model.dropout
+        self.frozen = frozen_parts(model, self.settings.freeze)
+        for part in self.frozen:
+            part.requires_grad_(False)
         self.average = copy.deepcopy(model).requires_grad_(False) if self.settings.ema else None
         self.task, self.data, self.rows = task, data, rows
         self.train_loss, self.val_loss = [0.0, 0.0], [0.0, 0.0]
@@ -111,6 +127,8 @@ class _Module(L.LightningModule):
 
     def on_train_epoch_start(self) -> None:
         self.train_loss = [0.0, 0.0]
+        for part in self.frozen:  # its batch norm, too, stays as it is
+            part.eval()
         loader = self.trainer.train_dataloader
         assert isinstance(loader, Batches)
         loader.set_epoch(self.current_epoch)
@@ -192,7 +210,10 @@ class _Module(L.LightningModule):
 
     def configure_optimizers(self) -> Any:
         settings = self.settings
-        groups = decay_groups(self.model, settings.weight_decay)
+        rates = layer_rates(self.model, settings.rate_decay)
+        groups = decay_groups(self.model, settings.weight_decay, rates)
+        for group in groups:
+            group["lr"] = settings.learning_rate * group["rate"]
         kind = torch.optim.Adam if settings.optimizer == "adam" else torch.optim.AdamW
         optimiser = kind(groups, lr=settings.learning_rate, fused=True)
         if settings.schedule == "plateau":
@@ -220,7 +241,7 @@ class _Module(L.LightningModule):
             step = self.global_step + 1
             whole = settings.warmup * max(1, self.trainer.num_training_batches)
             for group in optimizer.param_groups:
-                group["lr"] = settings.learning_rate * min(1.0, step / whole)
+                group["lr"] = settings.learning_rate * group["rate"] * min(1.0, step / whole)
 
 
 def _rate(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
@@ -360,8 +381,8 @@ class _Keeper(Callback):
 def fit(
     model: GAD,
     recipe: Recipe,
-    task: Task,
-    data: Labelled,
+    task: Learned,
+    data: Examples,
     rows: dict[str, Tensor],
     *,
     checkpoint: Path | None = None,

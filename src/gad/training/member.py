@@ -146,12 +146,15 @@ def fit_member(
 
 
 def _start_from(model: GAD, origin: GAD) -> None:
-    """Take over every weight that fits; what does not (a head of other targets) stays new."""
+    """Take over every weight that fits; what does not (a head of other targets) stays new.
+
+    So is δ of the scalers: the weights are used to it.
+    """
     own = model.state_dict()
     taken = {
         name: tensor
         for name, tensor in origin.state_dict().items()
-        if name in own and own[name].shape == tensor.shape and not name.endswith(".delta")
+        if name in own and own[name].shape == tensor.shape
     }
     model.load_state_dict(taken, strict=False)
 

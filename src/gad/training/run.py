@@ -13,8 +13,9 @@ from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
 from gad.machine import is_first
+from gad.prediction.bases import SCRATCH, beginning
 from gad.prediction.metrics import metric_for
-from gad.prediction.model_file import Model, load_model
+from gad.prediction.model_file import Model
 from gad.prediction.predictor import Predictor
 from gad.report.report import write_report
 from gad.report.summary import RunSummary
@@ -61,6 +62,7 @@ def train(
     out: str | Path | None = None,
     resume: bool = False,
     start_from: str | Path | None = None,
+    freeze: int | None = None,
     workers: int | None = None,
     hardware: Hardware | None = None,
     baselines: bool = True,
@@ -98,7 +100,9 @@ def train(
         ensemble: train so many models that differ by their seed.
         out: the folder of the run.
         resume: go on with the run of that folder.
-        start_from: a model file whose weights to start from; new targets are allowed.
+        start_from: what the weights start from: "base", which ships with the package, "scratch",
+            or a model file (new targets are allowed); the recipe says it if left out.
+        freeze: so many blocks from the first on, and the encoders, stay as they began.
         workers: processes that prepare molecules.
         hardware: Lightning's flags.
         baselines: compare with a mean predictor and a ridge on descriptors.
@@ -110,25 +114,23 @@ def train(
     if ensemble < 1:
         raise ValueError(f"an ensemble has at least one member, not {ensemble}")
     checked_logger(logger)
-    origin = None if start_from is None else load_model(start_from)
-    chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
-    if origin is not None:  # whose molecules and model the weights are of
-        chosen = replace(chosen, molecules=origin.recipe.molecules, model=origin.recipe.model)
-    chosen = chosen.override(settings or {})
-    if standardise:
-        steps = STEPS if standardise is True else tuple(standardise)
-        chosen = chosen.override({"standardise": steps})
+    changes = _changes(settings, standardise, start_from, freeze)
+    named = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    chosen, origin, told = beginning(named, changes)
     source = Source.of(
         data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
         split_column=split_column, task=task, transform=transform, merge=merge_duplicates,
     )  # fmt: skip
     splitting = Splitting.of(split, split_column, split_file, fractions, folds, repeat)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)
+    if origin is not None and dataset.preparation is None:  # graphs of a known set
+        chosen, origin, told = beginning(named, {**changes, "start": SCRATCH})
+        dataset = load_dataset(source, chosen)
     splits, said = split_dataset(dataset, splitting, seed=chosen.training.seed)
     learned = dataset.task(chosen.training.loss)
     judged = None if metric is None else metric_for(metric, learned)
     scales = [dataset.scale(learned, part.train) for part in splits]
-    for text in (*dataset.messages, *said):
+    for text in (*dataset.messages, *told, *said):
         reporter.message(text)
     identity = Identity.of(
         dataset, chosen, splits, ensemble, splitting.kind, task, origin, learned, judged
@@ -177,6 +179,22 @@ def train(
     for leftover in (*folder.glob("member-*.ckpt"), *folder.glob("member-*.safetensors")):
         leftover.unlink()
     return TrainingRun(folder, Predictor(model), summary)
+
+
+def _changes(
+    settings: Mapping[str, Any] | None,
+    standardise: bool | Sequence[str],
+    start_from: str | Path | None,
+    freeze: int | None,
+) -> dict[str, Any]:
+    """What keywords of their own change in a recipe, beside its settings."""
+    steps = STEPS if standardise is True else tuple(standardise or ())
+    own = {
+        "standardise": steps or None,
+        "start": None if start_from is None else str(start_from),
+        "freeze": freeze,
+    }
+    return {**(settings or {}), **{key: value for key, value in own.items() if value is not None}}
 
 
 def _finished(folder: Path) -> TrainingRun:

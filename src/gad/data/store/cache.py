@@ -55,7 +55,7 @@ def prepare(
     """
     name = preparation.fingerprint(molecules) + ("-blocks" if blocks else "")
     path = cache_folder() / "molecules" / f"{name}.safetensors"
-    found = _read(path)
+    found = read_packed(path)
     if found is not None:
         if progress:
             progress(len(molecules))
@@ -75,7 +75,7 @@ def prepare(
         raise NoMoleculesError(rejects)
     result = PackedMolecules.concatenate(parts)
     result.rejects.update(rejects)
-    _keep(path, _to_bytes(result))
+    _keep(path, packed_bytes(result))
     return result
 
 
@@ -136,7 +136,8 @@ def _keep(path: Path, content: bytes) -> None:
 _ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows")
 
 
-def _to_bytes(molecules: PackedMolecules) -> bytes:
+def packed_bytes(molecules: PackedMolecules) -> bytes:
+    """The content of a file of prepared molecules."""
     tensors = {name: getattr(molecules, name).contiguous() for name in _ARRAYS}
     tensors["keys"] = torch.frombuffer(
         bytearray("\n".join(molecules.keys), "utf-8"), dtype=torch.uint8
@@ -155,7 +156,8 @@ def _to_bytes(molecules: PackedMolecules) -> bytes:
     return save(tensors, metadata={"gad": json.dumps(notes)})
 
 
-def _read(path: Path) -> PackedMolecules | None:
+def read_packed(path: Path) -> PackedMolecules | None:
+    """Read back :func:`packed_bytes` by memory map; None where there is no whole one."""
     try:
         with safe_open(path, framework="pt") as file:
             notes = json.loads(file.metadata()["gad"])

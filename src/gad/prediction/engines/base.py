@@ -17,7 +17,7 @@ from gad.data.tables.columns import Columns, choose_columns
 from gad.data.tables.encode import Column
 from gad.data.tables.numbers import numbers, said_commas
 from gad.data.tables.writers import Reject
-from gad.prediction.predictor import Prediction, Predictor
+from gad.prediction.predictor import NOTHING, Prediction, Predictor
 from gad.reporter import Reporter
 from gad.settings.task import Task
 
@@ -188,6 +188,8 @@ def scorer_for(
     stamp = digest(path) if path.is_file() else ""  # loading it says what is wrong
     predictor = _loaded(str(request.model), stamp, request.accelerator)
     task = predictor.model.task
+    if not task.targets and not request.embeddings:
+        raise ValueError(NOTHING)
     columns, messages = choose_columns(
         table, smiles=request.smiles, features=predictor.model.features, need_targets=False
     )
