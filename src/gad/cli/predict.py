@@ -54,11 +54,19 @@ def predict(
     uncertainty: Annotated[
         bool,
         option(
-            "Add a 90 % interval (_lower, _upper) and the spread of an ensemble (_std).",
+            "Add a 90 % interval (_lower, _upper) or set of classes (_set), the spread of an "
+            "ensemble (_std), and domain: inside, edge or outside of the training molecules.",
             "--uncertainty",
             panel=OUTPUT,
         ),
     ] = False,
+    neighbours: Annotated[
+        int,
+        option(
+            "Add the K nearest training molecules with their measured values.",
+            min=0, metavar="K", panel=OUTPUT,
+        ),
+    ] = 0,
     embeddings: Annotated[
         bool,
         option(
@@ -95,7 +103,7 @@ def predict(
     ] = None,
     strict: Strict = False,
     as_json: Json = False,
-) -> Outcome:
+) -> Outcome:  # fmt: skip
     """Predict a table of molecules, of any length.
 
     Every row comes out, in order, with its own columns first, then TARGET_pred for each target,
@@ -113,8 +121,9 @@ def predict(
         raise typer.BadParameter("--part is for machines without a cluster: leave it out")
     on: Engine = RayEngine(address, workers, num_gpus) if engine == "ray" else LocalEngine(workers)
     request = Request(
-        model, data, out, smiles, uncertainty, embeddings, resume, _part(part), accelerator
-    )
+        model, data, out, smiles, uncertainty, embeddings, resume, _part(part), accelerator,
+        neighbours,
+    )  # fmt: skip
     with listener(quiet=as_json) as reporter:
         done = on.predict(request, reporter)
     shown = facts(

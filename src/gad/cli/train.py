@@ -104,6 +104,16 @@ def train(
             panel=RUNNING,
         ),
     ] = True,
+    neighbours: Annotated[
+        bool,
+        option(
+            "Keep no training molecules in the model file, which then discloses none: domain goes "
+            "by descriptors alone, and there are no neighbours.",
+            " /--no-neighbours",
+            show_default=False,
+            panel=OUTPUT,
+        ),
+    ] = True,
     devices: Annotated[
         str, option("Lightning's: how many.", metavar="D", panel=HARDWARE)
     ] = "auto",
@@ -152,6 +162,7 @@ def train(
             freeze=_blocks(freeze),
             hardware=Hardware(learning.accelerator, number, strategy),
             baselines=baselines,
+            neighbours=neighbours,
             logger=logger,
             reporter=reporter,
         )

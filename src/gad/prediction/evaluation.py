@@ -81,7 +81,7 @@ def _of_graphs(predictor: Predictor, name: str) -> Evaluation:
         raise ValueError(f"this model was trained on graphs, and {name} has none")
     graphs = graphs.select(*task.names)
     packed = pack_graphs(graphs, preparation_of(predictor.model.recipe))
-    values = predictor.run(packed)[0].mean(0).numpy()
+    values = predictor.trust.recalibrated(predictor.run(packed)[0].mean(0).numpy())
     metrics = {
         part: score_task(task, graphs.targets[rows], values[rows])
         for part, rows in graphs.split.parts()
@@ -96,7 +96,10 @@ def _of_rows(predictor: Predictor, rows: Rows, reporter: Reporter) -> Evaluation
         span = slice(start, start + _CHUNK)
         parts.append(
             predictor.predict_detailed(
-                rows.texts[span], features=rows.features[span], blocks=rows.blocks
+                rows.texts[span],
+                features=rows.features[span],
+                blocks=rows.blocks,
+                uncertainty=True,
             )
         )
         reporter.progress("evaluating", min(start + _CHUNK, len(rows.texts)), len(rows.texts))

@@ -1,10 +1,12 @@
 """Intervals that keep their promise: split conformal prediction.
 
 Take rows the model was not fitted to, sort the sizes of its errors there, and let q be the one at
-rank ⌈(n + 1) · level⌉. For a new row exchangeable with those, the truth lies within prediction ± q
-with probability at least ``level``, whatever the model and however its errors are distributed [1]_.
-The promise is about the average row: where errors grow with the molecule, a constant q is too wide
-for small molecules and too narrow for large ones.
+rank ⌈(n + 1) · level⌉. For a new row exchangeable with those, the truth lies within prediction ±
+q with probability at least ``level``, whatever the model and however its errors are distributed
+[1]_. The promise is about the average row: where errors grow with the molecule, a constant q is
+too wide for small molecules and too narrow for large ones. With a difficulty σ(x) that was chosen
+on other rows the sizes |error| / σ(x) are sorted instead, and the interval is prediction ± q
+σ(x), which keeps the same promise (:mod:`gad.prediction.difficulty`).
 
 .. [1] Lei, G'Sell, Rinaldo, Tibshirani, Wasserman, *Distribution-free predictive inference for
    regression*, JASA 2018.
@@ -45,6 +47,15 @@ def quantile(residuals: ArrayLike, level: float = 0.9) -> float:
     # Rounding may not push an exact rank, such as 10 · 0.9, up by one.
     rank = math.ceil((n + 1) * level - 1e-9)
     return float(sizes[min(rank, n) - 1])
+
+
+def enough(level: float = 0.9) -> int:
+    """How many held-out rows it takes to promise anything: level / (1 − level).
+
+    >>> enough(0.9), enough(0.95)
+    (9, 19)
+    """
+    return math.ceil(_checked(level) / (1 - level) - 1e-9)
 
 
 def quantiles(residuals: ArrayLike, level: float = 0.9) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from gad.chem.looks import look
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
 from gad.prediction.model_file import Model, load_model
+from gad.prediction.neighbours import Neighbour
+from gad.prediction.sealed import damaged
+from gad.prediction.trust import NEAREST, Trust, spread_of
 
 if TYPE_CHECKING:
     from ray.data import Dataset
@@ -37,10 +42,17 @@ class Prediction:
         values: [n, W] in the user's units, probabilities of 1 for two classes, of each class for
             more: W = T but for those (:meth:`gad.settings.task.Task.each` takes them apart).
         std: [n, W] standard deviation over the ensemble; None for a single model, which has none.
-        lower, upper: [n, T] conformal interval; NaN where the model has none.
+        lower, upper: [n, T] conformal interval; NaN where the model has none. It adapts to the
+            molecule where uncertainty is asked for, and is of one width else.
         embeddings: [n, C] what the head reads, averaged over the ensemble; None unless asked for.
         rejects: row → why it could not be used.
         unseen: row → elements the model has no name for.
+        domain: n words, inside, edge or outside, "" for rejected rows; None where uncertainty is
+            not asked for, or the model does not know.
+        similarity: [n] to the nearest training molecule; None where those are not kept.
+        neighbours: of each row the nearest training molecules; None unless asked for.
+        sets: of each row, for each target, the classes that cannot be ruled out; None within for a
+            target that is a number and for rejected rows, None where there are no classes.
     """
 
     values: Floats
@@ -50,14 +62,26 @@ class Prediction:
     embeddings: Floats | None
     rejects: dict[int, str]
     unseen: dict[int, tuple[str, ...]]
+    domain: list[str] | None = None
+    similarity: Floats | None = None
+    neighbours: list[list[Neighbour]] | None = None
+    sets: list[tuple[tuple[str, ...] | None, ...]] | None = None
 
     def reject(self, rejects: Mapping[int, str]) -> None:
         """Let rows be unusable after all."""
         self.rejects.update(rejects)
         rows = list(rejects)
-        for array in (self.values, self.std, self.lower, self.upper, self.embeddings):
+        arrays = (self.values, self.std, self.lower, self.upper, self.embeddings, self.similarity)
+        for array in arrays:
             if array is not None:
                 array[rows] = np.nan
+        for row in rows:
+            if self.domain is not None:
+                self.domain[row] = ""
+            if self.neighbours is not None:
+                self.neighbours[row] = []
+            if self.sets is not None:
+                self.sets[row] = (None,) * len(self.sets[row])
 
     @property
     def warnings(self) -> dict[int, str]:
@@ -100,6 +124,14 @@ class Predictor:
             member.to(device)
         return self
 
+    @cached_property
+    def trust(self) -> Trust:
+        """What the model keeps to say how far to trust it."""
+        try:
+            return Trust.of(self.model)
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            raise damaged("the model", error) from error
+
     @property
     def targets(self) -> tuple[str, ...]:
         """The names of what is predicted."""
@@ -131,6 +163,8 @@ class Predictor:
         features: npt.ArrayLike | None = None,
         blocks: bool = False,
         embeddings: bool = False,
+        uncertainty: bool = False,
+        neighbours: int = 0,
     ) -> Prediction:
         """Predict with all that is known of each row: spread, interval, rejects.
 
@@ -139,6 +173,9 @@ class Predictor:
             features: the user's own columns [n, F] the model was trained with, if any.
             blocks: whether the texts are mol blocks.
             embeddings: also return what the head reads.
+            uncertainty: look at every molecule beside the training set: intervals that adapt to
+                it, its domain and, of classes, prediction sets.
+            neighbours: return so many of the nearest training molecules.
         """
         preparation = self.model.preparation
         if preparation is None:
@@ -146,25 +183,27 @@ class Predictor:
                 "this model was trained on the graphs of a known data set and cannot read SMILES: "
                 "use `gad evaluate`"
             )
-        count = len(molecules)
+        count, trust = len(molecules), self.trust
+        if neighbours and trust.neighbours is None:
+            raise ValueError("this model keeps no training molecules: there are no neighbours")
+        looking = trust.domain is not None and (uncertainty or neighbours > 0)
         extra = self._features(features, count)
         try:
-            packed = read_molecules(list(molecules), preparation, blocks=blocks)
+            packed = read_molecules(list(molecules), preparation, blocks=blocks, keys=looking)
         except NoMoleculesError as error:
-            return self._empty(count, embeddings, error.rejects)
+            result = self._empty(count, embeddings, error.rejects)
+            return self._trusted(result, None, np.empty(0), uncertainty, neighbours)
         graph_values = torch.cat([packed.graph_values, extra_rows(extra, packed.rows)], dim=1)
         outputs, embedded = self.run(replace(packed, graph_values=graph_values), embeddings)
         result = self._empty(count, embeddings, packed.rejects)
         at = packed.rows.numpy()
-        result.values[at] = outputs.mean(0).numpy()
+        result.values[at] = trust.recalibrated(outputs.mean(0).numpy())
         if result.std is not None:
             result.std[at] = outputs.std(0, correction=0).numpy()
         if result.embeddings is not None and embedded is not None:
             result.embeddings[at] = embedded.numpy()
-        half = self.model.notes.get("uncertainty", {}).get("q", {})
-        q = np.array([half.get(name, np.nan) for name in self.targets], dtype=np.float64)
-        result.lower[:], result.upper[:] = self.model.task.around(result.values, q)
         result.unseen.update(packed.unseen)
+        result = self._trusted(result, packed, outputs.numpy(), uncertainty, neighbours)
         result.reject(
             {
                 int(row): f"feature column {self.model.features[column]!r} is not a number"
@@ -173,12 +212,61 @@ class Predictor:
         )
         return result
 
+    def _trusted(
+        self,
+        result: Prediction,
+        packed: PackedMolecules | None,
+        outputs: Floats,
+        uncertainty: bool,
+        neighbours: int,
+    ) -> Prediction:
+        """The prediction with its intervals and all that was asked for about trust."""
+        trust, task, count = self.trust, self.model.task, len(result.values)
+        width, store = trust.half, trust.neighbours
+        if trust.domain is not None and (uncertainty or neighbours):
+            result = replace(
+                result,
+                domain=[""] * count if uncertainty else None,
+                similarity=None if store is None else np.full(count, np.nan),
+                neighbours=[[] for _ in range(count)] if neighbours else None,
+            )
+            if packed is not None:
+                width = self._looked(result, packed, outputs, neighbours)
+        result.lower[:], result.upper[:] = task.around(result.values, width)
+        return replace(result, sets=trust.sets(result.values)) if uncertainty else result
+
+    def _looked(
+        self, result: Prediction, packed: PackedMolecules, outputs: Floats, neighbours: int
+    ) -> Floats:
+        """Look at molecules beside the training set, fill in what was found, and give widths."""
+        trust, task, at = self.trust, self.model.task, packed.rows.numpy()
+        looks, near, similarity = look(packed.keys), None, None
+        if trust.neighbours is not None and result.similarity is not None:
+            with one_thread():
+                near = trust.neighbours.near(looks.bits, max(NEAREST, neighbours))
+            similarity = result.similarity[at] = near.similarity[:, :1].max(1, initial=0.0)
+            if result.neighbours is not None:
+                for row, places, similar in zip(at, near.places, near.similarity, strict=True):
+                    nearest = list(zip(places.tolist(), similar.tolist(), strict=True))
+                    result.neighbours[row] = [
+                        trust.neighbours.told(task, *one) for one in nearest[:neighbours]
+                    ]
+        if result.domain is None or trust.domain is None:
+            return trust.half
+        for row, word in zip(at, trust.domain.judge(looks, similarity), strict=True):
+            result.domain[row] = word
+        known = trust.evidence(looks, near, result.values[at], spread_of(task, outputs))
+        width = np.full((len(result.values), len(self.targets)), np.nan)
+        width[at] = trust.widths(known, len(at))
+        return width
+
     def predict_dataset(
         self,
         dataset: Dataset,
         *,
         smiles: str | None = None,
         uncertainty: bool = False,
+        neighbours: int = 0,
         embeddings: bool = False,
         workers: int | None = None,
         accelerator: str = "cpu",
@@ -189,7 +277,8 @@ class Predictor:
         Args:
             dataset: rows with a column of SMILES, and the model's feature columns if it has any.
             smiles: that column; guessed if None.
-            uncertainty: add the interval, and the spread of an ensemble.
+            uncertainty: add the interval, the spread of an ensemble, and the domain.
+            neighbours: add so many of the nearest training molecules.
             embeddings: add what the head reads.
             workers: actors that predict; None for as many as the cluster has room for.
             accelerator: where the networks run, as in :meth:`to`.
@@ -199,8 +288,9 @@ class Predictor:
 
         engine = RayEngine(workers=workers, accelerator=accelerator, num_gpus=num_gpus)
         return engine.predict_dataset(
-            self.model, dataset, smiles=smiles, uncertainty=uncertainty, embeddings=embeddings
-        )
+            self.model, dataset, smiles=smiles, uncertainty=uncertainty,
+            neighbours=neighbours, embeddings=embeddings,
+        )  # fmt: skip
 
     @torch.no_grad()
     def run(

@@ -64,8 +64,36 @@ class FoldScores:
 
 
 @dataclass(frozen=True)
+class ClassTrust:
+    """Probabilities and prediction sets of a target that has classes, on the test rows.
+
+    Attributes:
+        calibration_error, before: the expected one, and what it was without recalibrating.
+        slope, shift: by which logits are recalibrated.
+        coverage, size: the share of sets that hold the truth, and their mean size.
+        classes: the share of each class's molecules that have it in their set.
+    """
+
+    calibration_error: float | None = None
+    before: float | None = None
+    slope: float = 1.0
+    shift: float = 0.0
+    coverage: float | None = None
+    size: float | None = None
+    classes: dict[str, float | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Uncertainty:
-    """Conformal intervals: the half-width q of each target, and what such intervals covered."""
+    """Conformal intervals and sets, and what they covered.
+
+    Attributes:
+        q: target → half-width of the interval of one width.
+        difficulty: target → what makes the width differ from molecule to molecule.
+        width: target → mean width of such intervals, as a share of that of one width.
+        candidates: target → the same of all that were tried, on the rows that chose.
+        classes: what is known of targets with classes.
+    """
 
     level: float = 0.9
     partitions: int = 0
@@ -74,6 +102,10 @@ class Uncertainty:
     coverage_max: float | None = None
     targets: list[float | None] = field(default_factory=list)
     q: dict[str, float] = field(default_factory=dict)
+    difficulty: dict[str, str] = field(default_factory=dict)
+    width: dict[str, float] = field(default_factory=dict)
+    candidates: dict[str, dict[str, float]] = field(default_factory=dict)
+    classes: dict[str, ClassTrust] = field(default_factory=dict)
     split: str = ""
     calibrated_on: str = ""
 
@@ -116,6 +148,7 @@ class RunSummary(Mapping[str, Any]):
         reach: √t in bonds, of every channel of every layer.
         fingerprint: of the data.
         parity: target → test rows.
+        similarity: of the same rows to the nearest training molecule, where it is known.
         model, report, paths: where they were written, and what else there is.
 
     Example:
@@ -146,6 +179,7 @@ class RunSummary(Mapping[str, Any]):
     commit: str | None = None
     machine: str | None = None
     parity: dict[str, Parity] = field(default_factory=dict)
+    similarity: list[float | None] | None = None
     folds: dict[str, FoldScores] | None = None
     worst: list[LargeError] | None = None
     uncertainty: Uncertainty | None = None
@@ -225,6 +259,9 @@ _MANY: dict[str, type[Any]] = {
 def _made(kind: type[Any], values: Mapping[str, Any]) -> Any:
     """A dataclass from those of its fields that are there."""
     names = {f.name for f in fields(kind)}
+    if kind is Uncertainty:
+        classes = values.get("classes") or {}
+        values = {**values, "classes": {k: _made(ClassTrust, v) for k, v in classes.items()}}
     return kind(**{key: value for key, value in values.items() if key in names})
 
 

@@ -215,13 +215,13 @@ class Task:
         return told
 
     def around(self, values: Floats, half: Floats) -> tuple[Floats, Floats]:
-        """The ends [n, T] of intervals ± half [T], which is in units of what is learned."""
+        """The ends [n, T] of intervals ± half [T] or [n, T], in units of what is learned."""
         lower, upper = (np.full((len(values), len(self.targets)), np.nan) for _ in range(2))
         for place, (target, own) in enumerate(self.each(values)):
             if target.kind == "regression":
                 centre = target.forward(own)
-                lower[:, place] = target.backward(centre - half[place])
-                upper[:, place] = target.backward(centre + half[place])
+                lower[:, place] = target.backward(centre - half[..., place])
+                upper[:, place] = target.backward(centre + half[..., place])
         return lower, upper
 
     def residuals(self, labels: Floats, values: Floats, bounds: Signs | None = None) -> Floats:

@@ -83,14 +83,14 @@ def begin(
     labelled = Labelled(
         replace(packed, graph_values=scale.standardise(packed.graph_values)),
         task.to_model(dataset.targets, scale, dataset.bounds),
-        _weights(recipe, task, dataset, split),
+        label_weights(recipe, task, dataset, split),
     )
     delta = mean_log_degree(packed.operators.select(rows["train"]))
     torch.manual_seed(mix(recipe.training.seed, 0))
     return build_model(recipe, dataset.inputs, task.outputs, delta=delta), labelled, rows
 
 
-def _weights(recipe: Recipe, task: Task, dataset: Dataset, split: Split) -> Tensor:
+def label_weights(recipe: Recipe, task: Task, dataset: Dataset, split: Split) -> Tensor:
     """How much each label counts, [n] or, balanced, [n, T].
 
     Balanced, the classes of a target weigh the same together: those of class k get n / (K nₖ).

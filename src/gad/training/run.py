@@ -26,6 +26,7 @@ from gad.training.fit import Fitted, Hardware
 from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
 from gad.training.member import Member, checked_logger, fit_member
 from gad.training.summary import summarise
+from gad.training.trust import measure_trust
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ def train(
     workers: int | None = None,
     hardware: Hardware | None = None,
     baselines: bool = True,
+    neighbours: bool = True,
     logger: str = "csv",
     reporter: Reporter | None = None,
 ) -> TrainingRun:
@@ -106,6 +108,8 @@ def train(
         workers: processes that prepare molecules.
         hardware: Lightning's flags.
         baselines: compare with a mean predictor and a ridge on descriptors.
+        neighbours: keep the training molecules in the model file, for the nearest of them to be
+            shown and compared with; a file without them discloses none.
         logger: "csv", or "tensorboard" (an extra) in addition.
         reporter: is told how it goes.
     """
@@ -162,8 +166,23 @@ def train(
     )  # fmt: skip
     if not is_first():
         return TrainingRun(folder, Predictor(model), RunSummary())
+    outputs = Predictor(model).run(dataset.packed)[0].numpy()
+    trusted = measure_trust(
+        model, dataset, splits, [fold for fold, _ in fitted], outputs,
+        kind=splitting.kind, neighbours=neighbours, reporter=reporter,
+    )  # fmt: skip
+    model = replace(model, parts={**model.parts, **trusted.trust.parts()})
     summary = summarise(
-        model, dataset, splits, fitted, splitting.kind, identity, baselines, reporter
+        model,
+        dataset,
+        splits,
+        fitted,
+        outputs,
+        trusted,
+        splitting.kind,
+        identity,
+        baselines,
+        reporter,
     )
     summary = replace(
         summary,

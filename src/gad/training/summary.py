@@ -10,10 +10,8 @@ import numpy.typing as npt
 
 from gad.data.splits import Split
 from gad.nn import count_parameters
-from gad.prediction.intervals import coverage_of_partitions, quantiles
 from gad.prediction.metrics import MAIN_METRIC, REGISTRY, TASKS, Scores, mean_of, score_task
 from gad.prediction.model_file import Model
-from gad.prediction.predictor import Predictor
 from gad.report.summary import (
     Baselines,
     Bootstrap,
@@ -24,7 +22,6 @@ from gad.report.summary import (
     RejectedRow,
     Rows,
     RunSummary,
-    Uncertainty,
 )
 from gad.reporter import Reporter
 from gad.settings.task import Task
@@ -32,11 +29,11 @@ from gad.training.baselines import fit_baselines
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
 from gad.training.folder import Identity
+from gad.training.trust import Trusted
 
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
-# The share of truths that conformal intervals shall cover, and that of the bootstrap's intervals.
-LEVEL, _BOOTSTRAP_LEVEL = 0.9, 0.95
+_BOOTSTRAP_LEVEL = 0.95
 # Fewer held-out rows promise nothing.
 _LEAST_ROWS = 20
 _REJECTS = 50
@@ -47,20 +44,22 @@ def summarise(
     dataset: Dataset,
     splits: list[Split],
     fitted: list[tuple[int, Fitted]],
+    outputs: Floats,
+    trusted: Trusted,
     kind: str,
     identity: Identity,
     baselines: bool,
     reporter: Reporter,
 ) -> RunSummary:
-    """Everything a run has to say."""
+    """Everything a run has to say, with outputs [members, G, W] of all its molecules."""
     task, names = model.task, model.task.names
     kind = "own" if dataset.fixed_split is not None else kind
-    outputs = Predictor(model).run(dataset.packed)[0].numpy()
     per_fold: list[ByPart] = []
     held = np.full((len(dataset), task.outputs), np.nan)
     bounds = dataset.bounds
     for fold, split in enumerate(splits):
         values = outputs[[i for i, (f, _) in enumerate(fitted) if f == fold]].mean(0)
+        values = trusted.trust.recalibrated(values)
         per_fold.append(
             {
                 part: score_task(
@@ -111,27 +110,18 @@ def summarise(
         },
         folds=None if whole else _fold_scores(per_fold),
         worst=_worst(dataset, held, test, model) if task.is_regression else None,
-        uncertainty=_uncertainty(dataset, held, test, task, kind),
+        uncertainty=trusted.uncertainty,
+        similarity=_similarity(trusted, test),
         bootstrap=_bootstrap(dataset, held, test, task) if whole else None,
         baselines=_baselines(dataset, first, task, reporter) if baselines and whole else None,
     )  # fmt: skip
 
 
-def _uncertainty(
-    dataset: Dataset, held: Floats, test: Indices, task: Task, kind: str
-) -> Uncertainty | None:
-    """Conformal intervals, calibrated on the test rows."""
-    if task.kind not in ("regression", "mixed") or len(test) < _LEAST_ROWS:
-        return None
-    bounds = None if dataset.bounds is None else dataset.bounds[test]
-    residuals = task.residuals(dataset.targets[test], held[test], bounds)
-    half = quantiles(residuals, LEVEL)
-    return Uncertainty(
-        **coverage_of_partitions(residuals, LEVEL),
-        q={n: float(q) for n, q in zip(task.names, half, strict=True) if np.isfinite(q)},
-        split=kind,
-        calibrated_on="test rows: used neither for training nor for selection",
-    )
+def _similarity(trusted: Trusted, test: Indices) -> list[float | None] | None:
+    """Of the test rows to the nearest training molecule; None where that is not known."""
+    found = dict(zip(trusted.held.rows.tolist(), trusted.held.similarity.tolist(), strict=True))
+    told = [found.get(row, np.nan) for row in test.tolist()]
+    return None if np.isnan(told).all() else [round(similar, 4) for similar in told]
 
 
 def _bootstrap(dataset: Dataset, held: Floats, test: Indices, task: Task) -> Bootstrap | None:

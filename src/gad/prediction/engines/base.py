@@ -19,7 +19,6 @@ from gad.data.tables.numbers import numbers, said_commas
 from gad.data.tables.writers import Reject
 from gad.prediction.predictor import NOTHING, Prediction, Predictor
 from gad.reporter import Reporter
-from gad.settings.task import Task
 
 WARNING, REJECT = "warning", "reject_reason"
 
@@ -35,8 +34,11 @@ class Request:
             ``<target>_pred`` and what is asked for, then ``warning`` and ``reject_reason``. A name
             that the input has already gets ``_gad`` behind it.
         smiles: the column of the molecules; None to guess it.
-        uncertainty: add ``<target>_std``, where the model is an ensemble, and for a regression the
-            interval ``<target>_lower``, ``<target>_upper``.
+        uncertainty: add ``<target>_std``, where the model is an ensemble, for a regression the
+            interval ``<target>_lower``, ``<target>_upper``, for classes the prediction set
+            ``<target>_set`` (``none`` if all are ruled out), and ``domain``.
+        neighbours: add so many of the nearest training molecules: ``neighbour_1``,
+            ``neighbour_1_similarity``, ``neighbour_1_<target>``, and so on.
         embeddings: add what the head reads, ``embedding_0`` and so on.
         resume: go on with an interrupted run; one that is finished stays as it is.
         part: (I, N) for the I-th of N parts: every N-th block of rows, from the I-th on. All parts,
@@ -53,6 +55,7 @@ class Request:
     resume: bool = False
     part: tuple[int, int] | None = None
     accelerator: str = "cpu"
+    neighbours: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class Scorer:
         model, stamp: the model file, and the digest of its bytes.
         columns: the parts that the table's columns play.
         names: added column → the name under which it is written.
-        uncertainty, embeddings, accelerator: as in :class:`Request`.
+        uncertainty, embeddings, accelerator, neighbours: as in :class:`Request`.
     """
 
     model: str
@@ -130,11 +133,12 @@ class Scorer:
     uncertainty: bool
     embeddings: bool
     accelerator: str = "cpu"
+    neighbours: int = 0
 
     def __call__(self, chunk: Chunk) -> Scored:
         """Score the rows of a chunk; what its reader rejected stays rejected."""
         prediction = self._predict(chunk)
-        added = added_columns(prediction, self.predictor.model.task, self.uncertainty)
+        added = added_columns(prediction, self.predictor, self.uncertainty, self.neighbours)
         smiles = self.columns.smiles
         texts = chunk.texts(smiles) if smiles is not None else [""] * len(chunk)
         return Scored(
@@ -148,7 +152,7 @@ class Scorer:
 
     def identity(self) -> dict[str, str]:
         """What the predictions depend on, besides the rows."""
-        settings = (self.columns.smiles, self.uncertainty, self.embeddings)
+        settings = (self.columns.smiles, self.uncertainty, self.embeddings, self.neighbours)
         return {"model": self.stamp, "settings": json.dumps(settings)}
 
     @property
@@ -168,6 +172,8 @@ class Scorer:
             features=features,
             blocks=smiles is None,
             embeddings=self.embeddings,
+            uncertainty=self.uncertainty,
+            neighbours=self.neighbours,
         )
         prediction.reject(chunk.rejects)
         return prediction
@@ -187,8 +193,7 @@ def scorer_for(
     path = Path(request.model)
     stamp = digest(path) if path.is_file() else ""  # loading it says what is wrong
     predictor = _loaded(str(request.model), stamp, request.accelerator)
-    task = predictor.model.task
-    if not task.targets and not request.embeddings:
+    if not predictor.model.task.targets and not request.embeddings:
         raise ValueError(NOTHING)
     columns, messages = choose_columns(
         table, smiles=request.smiles, features=predictor.model.features, need_targets=False
@@ -196,8 +201,15 @@ def scorer_for(
     messages += said_commas(sorted(columns.decimal_commas))
     if request.uncertainty and len(predictor.model.members) == 1:
         messages.append("a single model has no spread: there is no column of it (_std)")
-    none = predictor.predict_detailed([], embeddings=request.embeddings)
-    usual = [*added_columns(none, task, request.uncertainty), *extra]
+    if request.uncertainty and predictor.trust.domain is None:
+        messages.append("this model does not know its training set: there is no column domain")
+    none = predictor.predict_detailed(
+        [],
+        embeddings=request.embeddings,
+        uncertainty=request.uncertainty,
+        neighbours=request.neighbours,
+    )
+    usual = [*added_columns(none, predictor, request.uncertainty, request.neighbours), *extra]
     names = free_names(usual, table.names)
     messages += [
         f"{table.path} has a column {name!r} already: the new one is called {free!r}"
@@ -214,6 +226,7 @@ def scorer_for(
         request.uncertainty,
         request.embeddings,
         request.accelerator,
+        request.neighbours,
     )
 
 
@@ -234,8 +247,11 @@ def free_names(wanted: Iterable[str], taken: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def added_columns(prediction: Prediction, task: Task, uncertainty: bool) -> dict[str, Column]:
+def added_columns(
+    prediction: Prediction, predictor: Predictor, uncertainty: bool, neighbours: int
+) -> dict[str, Column]:
     """Everything that is added to the rows, by its usual name."""
+    task, trust = predictor.model.task, predictor.trust
     columns: dict[str, Column] = {}
     decided = task.decide(prediction.values)
     for place, (target, own) in enumerate(task.each(prediction.values)):
@@ -247,18 +263,57 @@ def added_columns(prediction: Prediction, task: Task, uncertainty: bool) -> dict
             added["std"] = prediction.std[:, task.spans[place].start]
         if uncertainty and target.kind == "regression":
             added |= {"lower": prediction.lower[:, place], "upper": prediction.upper[:, place]}
+        if uncertainty and trust.targets[place].sets is not None:
+            added["set"] = np.array([_set(row[place]) for row in prediction.sets or ()], object)
         for what, values in added.items():
             columns[f"{target.name}_{what}"] = (
                 ["" if name is None else name for name in values.tolist()]
                 if values.dtype == object
                 else values.astype(np.float32)
             )
+    if prediction.domain is not None:
+        columns["domain"] = list(prediction.domain)
+    if neighbours:
+        columns |= _neighbour_columns(prediction, predictor, neighbours)
     if prediction.embeddings is not None:
         for place, column in enumerate(prediction.embeddings.T):
             columns[f"embedding_{place}"] = column.astype(np.float32)
     for name, said in ((WARNING, prediction.warnings), (REJECT, prediction.rejects)):
         columns[name] = [said.get(row, "") for row in range(len(prediction.values))]
     return columns
+
+
+def _set(classes: tuple[str, ...] | None) -> str:
+    return "" if classes is None else "|".join(classes) or "none"
+
+
+def _neighbour_columns(
+    prediction: Prediction, predictor: Predictor, count: int
+) -> dict[str, Column]:
+    """The nearest training molecules with what was measured, the nearest first."""
+    task, store = predictor.model.task, predictor.trust.neighbours
+    rows = prediction.neighbours or []
+    as_text = (False,) * len(task.names) if store is None else store.as_text(task)
+    columns: dict[str, Column] = {}
+    for place in range(count):
+        found = [row[place] if place < len(row) else None for row in rows]
+        name = f"neighbour_{place + 1}"
+        columns[name] = ["" if near is None else near.smiles for near in found]
+        columns[f"{name}_similarity"] = np.array(
+            [np.nan if near is None else near.similarity for near in found], dtype=np.float32
+        )
+        for k, (target, text) in enumerate(zip(task.names, as_text, strict=True)):
+            values = [None if near is None else near.values[k] for near in found]
+            columns[f"{name}_{target}"] = (
+                ["" if value is None else _said(value) for value in values]
+                if text
+                else np.array([np.nan if v is None else v for v in values], dtype=np.float32)
+            )
+    return columns
+
+
+def _said(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 @lru_cache(maxsize=2)

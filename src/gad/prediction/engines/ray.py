@@ -109,6 +109,7 @@ class RayEngine:
         *,
         smiles: str | None = None,
         uncertainty: bool = False,
+        neighbours: int = 0,
         embeddings: bool = False,
         reporter: Reporter | None = None,
     ) -> Dataset:
@@ -117,7 +118,7 @@ class RayEngine:
         with tempfile.TemporaryDirectory(prefix="gad-") as folder:
             path = Path(folder) / "model.gad"
             path.write_bytes(content)
-            request = Request(path, "", "", smiles, uncertainty, embeddings)
+            request = Request(path, "", "", smiles, uncertainty, embeddings, neighbours=neighbours)
             table = _Sample(dataset)
             scorer = scorer_for(request, table, reporter or Reporter())
         with self._cluster(self.accelerator, keep=True) as strategy:
