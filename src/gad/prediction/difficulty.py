@@ -46,7 +46,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
 _FARTHEST = 3.0
 # λ in rows: so many rows would have to speak against a weight of 0.
 _STRENGTHS = (10.0, 30.0, 100.0)
-_FOLDS, _ROUNDS = 5, 4
+_FOLDS, _ROUNDS = 5, 2
 # Widths are compared at several coverages about the wanted one: a single rank depends on few rows.
 _AROUND = (-0.1, -0.05, 0.0, 0.05)
 _LEAST_ROWS = 30
