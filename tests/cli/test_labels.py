@@ -51,9 +51,9 @@ def test_words_numbers_and_flags_in_one_model(measured, tmp_path):
     rows = rows_of(out)
     added = list(rows[0])[9:]
     assert added == [
-        "hit_pred", "hit_p_inactive", "hit_p_active", "level_pred", "level_p_high", "level_p_Low",
-        "level_p_medium", "logS_pred", "logS_lower", "logS_upper", "flag_pred", "warning",
-        "reject_reason",
+        "hit_pred", "hit_p_inactive", "hit_p_active", "hit_set", "level_pred", "level_p_high",
+        "level_p_Low", "level_p_medium", "level_set", "logS_pred", "logS_lower", "logS_upper",
+        "flag_pred", "flag_set", "domain", "warning", "reject_reason",
     ]  # fmt: skip
     good = [row for i, row in enumerate(rows) if i != 7]
     assert {row["hit_pred"] for row in good} <= {"active", "inactive"}
@@ -62,7 +62,7 @@ def test_words_numbers_and_flags_in_one_model(measured, tmp_path):
         assert sum(p.values()) == pytest.approx(1, abs=1e-5)
         assert row["level_pred"] == max(p, key=p.get)
         assert 0 < float(row["flag_pred"]) < 1
-    assert all(rows[7][name] == "" for name in added[:11])
+    assert all(rows[7][name] == "" for name in added[:15])
     python = gad.load(model).predict([rows[0]["smiles"], "broken("])
     assert python[0, 0] == rows[0]["hit_pred"]
     assert python[1, 0] is None

@@ -166,7 +166,14 @@ def test_unseen_elements_are_in_the_table(model, tmp_path):
 def test_one_model_alone_has_no_spread(model, ensemble, tmp_path):
     table = write_csv(tmp_path / "t.csv", [{"smiles": "CCO"}])
     told = done("predict", model, table, "-o", tmp_path / "o.csv", "--uncertainty", "--json").json
-    assert told["columns"] == ["logS_pred", "logS_lower", "logS_upper", "warning", "reject_reason"]
+    assert told["columns"] == [
+        "logS_pred",
+        "logS_lower",
+        "logS_upper",
+        "domain",
+        "warning",
+        "reject_reason",
+    ]
     assert "a single model has no spread" in " ".join(told["messages"])
     told = done("predict", ensemble, table, "-o", tmp_path / "o.csv", "--uncertainty", "--json")
     assert "logS_std" in told.json["columns"]

@@ -27,8 +27,8 @@ def test_the_keys_are_those_of_the_first_version():
     assert list(told["worst"][0]) == ["smiles", "target", "true", "pred"]
     assert list(told["rejects"][0]) == ["row", "smiles", "reason"]
     assert list(told["uncertainty"]) == [
-        "level", "partitions", "coverage", "coverage_min", "coverage_max", "targets", "q", "split",
-        "calibrated_on",
+        "level", "partitions", "coverage", "coverage_min", "coverage_max", "targets", "q",
+        "difficulty", "width", "candidates", "classes", "split", "calibrated_on",
     ]  # fmt: skip
     assert list(told["baselines"]) == ["mean", "ridge"]
 

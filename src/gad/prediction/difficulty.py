@@ -105,7 +105,7 @@ def fit_difficulty(
         >>> errors = rng.laplace(size=500) * np.exp(-2 * similarity)
         >>> sigma = fit_difficulty({"similarity": similarity}, errors, ["similarity"])
         >>> near, far = sigma({"similarity": np.array([0.9, 0.1])}, 2)
-        >>> 3 < far / near < 6
+        >>> bool(3 < far / near < 6)
         True
     """
     from scipy.optimize import minimize

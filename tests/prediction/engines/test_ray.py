@@ -109,7 +109,8 @@ def nothing_is_lost_or_doubled(out, told, run, library):
     found, expected = pq.read_table(out), pq.read_table(library / "local.parquet")
     assert found.column_names == [*expected.column_names, "source_file", "source_row"]
     assert found["id"].to_pylist() == [str(i) for i in range(ROWS)], "every row once, in order"
-    assert found["reject_reason"].equals(expected["reject_reason"])
+    for name in ("reject_reason", "domain"):
+        assert found[name].equals(expected[name])
     for name in ("target_pred", "target_lower", "target_upper"):
         np.testing.assert_allclose(
             found[name].to_numpy(), expected[name].to_numpy(), rtol=1e-6, atol=1e-6
@@ -187,10 +188,14 @@ def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):
 def a_dataset_gets_columns(run):
     rows = [{"id": k, "SMILES": text} for k, text in enumerate(["CCO", "C(", "c1ccccc1"])]
     dataset = gad.load(run.directory / "model.gad").predict_dataset(
-        ray.data.from_items(rows), workers=1
+        ray.data.from_items(rows), workers=1, uncertainty=True, neighbours=1
     )
     found = sorted(dataset.take_all(), key=lambda row: row["id"])
-    assert list(found[0]) == ["id", "SMILES", "target_pred", "warning", "reject_reason"]
+    assert list(found[0]) == [
+        "id", "SMILES", "target_pred", "target_lower", "target_upper", "domain", "neighbour_1",
+        "neighbour_1_similarity", "neighbour_1_target", "warning", "reject_reason",
+    ]  # fmt: skip
+    assert [row["domain"] for row in found] == ["inside", "", "inside"]
     expected = run.model.predict(["CCO", "c1ccccc1"])
     np.testing.assert_allclose([found[k]["target_pred"] for k in (0, 2)], expected, rtol=1e-6)
     assert found[1]["target_pred"] is None or np.isnan(found[1]["target_pred"])
