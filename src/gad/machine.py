@@ -20,6 +20,12 @@ def is_first() -> bool:
     return int(os.environ.get("RANK", os.environ.get("LOCAL_RANK", "0"))) == 0
 
 
+def join_slurm() -> None:
+    """Take the number that ``srun`` gave this process, when several tasks train one model."""
+    if int(os.environ.get("SLURM_NTASKS", "1")) > 1 and "SLURM_PROCID" in os.environ:
+        os.environ.setdefault("RANK", os.environ["SLURM_PROCID"])
+
+
 def machine(threads: int = 1) -> dict[str, Any]:
     """What minutes depend on, for records: processor, cores, threads, system and Python.
 

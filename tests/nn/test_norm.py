@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from gad.nn import BatchNorm
+from gad.nn.norm import synchronise
 
 LAYOUTS = pytest.mark.parametrize("column_major", [True, False], ids=["columns", "rows"])
 
@@ -103,3 +104,38 @@ def test_evaluation_changes_no_statistics():
     ours.eval()(torch.randn(20, 3))
     for name, value in ours.state_dict().items():
         torch.testing.assert_close(value, before[name], rtol=0, atol=0)
+
+
+def one_share(rank: int, shares: list[torch.Tensor], store: str, out: str) -> None:
+    """What a process has of the norm over all: output, gradients, statistics."""
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=len(shares)
+    )
+    norm, _ = twins(3, torch.float64)
+    own = shares[rank]
+    # A process without rows has a stand-in, which nobody must notice.
+    x = (own if len(own) else torch.full((2, 3), 7.0, dtype=own.dtype)).requires_grad_()
+    synchronise(norm, float(len(own) > 0))
+    y = norm(x)[: len(own)]
+    (y**3).sum().backward()
+    found = [y.detach(), x.grad[: len(own)], norm.running_mean, norm.running_var, norm.weight.grad]
+    torch.save(found, f"{out}-{rank}")
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.slow
+def test_several_processes_have_the_norm_of_all_their_nodes(tmp_path):
+    norm, _ = twins(3, torch.float64)
+    x = activations(11, 3, torch.float64, column_major=False)[1]
+    y = norm(x)
+    (y**3).sum().backward()
+    shares = [x.detach()[:7], x.detach()[7:], x.detach()[11:]]
+    arguments = (shares, str(tmp_path / "store"), str(tmp_path / "out"))
+    torch.multiprocessing.spawn(one_share, arguments, nprocs=3)
+    found = [torch.load(tmp_path / f"out-{rank}") for rank in range(3)]
+    torch.testing.assert_close(torch.cat([own[0] for own in found]), y.detach())
+    torch.testing.assert_close(torch.cat([own[1] for own in found]), x.grad)
+    torch.testing.assert_close(sum(own[4] for own in found), norm.weight.grad)
+    for _, _, mean, var, _ in found:
+        torch.testing.assert_close(mean, norm.running_mean)
+        torch.testing.assert_close(var, norm.running_var)

@@ -115,8 +115,11 @@ def train(
         ),
     ] = True,
     devices: Annotated[
-        str, option("Lightning's: how many.", metavar="D", panel=HARDWARE)
+        str, option("Lightning's: how many, of each machine.", metavar="D", panel=HARDWARE)
     ] = "auto",
+    num_nodes: Annotated[
+        int, option("Lightning's: how many machines.", min=1, metavar="N", panel=HARDWARE)
+    ] = 1,
     strategy: Annotated[
         str, option("Lightning's: ddp, …", metavar="S", panel=HARDWARE)
     ] = "auto",
@@ -137,7 +140,7 @@ def train(
     rejects.csv with the rows that could not be used.
     """
     from gad.cli.progress import listener
-    from gad.machine import cores
+    from gad.machine import cores, join_slurm
     from gad.report.report import terminal_summary
     from gad.training.fit import Hardware
     from gad.training.run import train as run_training
@@ -147,6 +150,8 @@ def train(
     arguments = learning.arguments()
     learning.set_threads(usual=min(cores(), _MOST_THREADS))
     number = int(devices) if devices.isdecimal() else devices
+    if strategy != "auto":
+        join_slurm()
     with listener(quiet=as_json) as reporter:
         done = run_training(
             **arguments,
@@ -160,7 +165,7 @@ def train(
             resume=resume,
             start_from=start_from,
             freeze=_blocks(freeze),
-            hardware=Hardware(learning.accelerator, number, strategy),
+            hardware=Hardware(learning.accelerator, number, strategy, num_nodes),
             baselines=baselines,
             neighbours=neighbours,
             logger=logger,

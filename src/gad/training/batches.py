@@ -55,6 +55,11 @@ class Batches:
 
     The order of an epoch depends on (seed, epoch) alone, and ``state_dict`` says how far it got, so
     a run that is cut off goes on with the batch it would have had.
+
+    Of several processes (``world``) each takes its share of the same batches of world × size rows:
+    contiguous, equal to within one row, none of them twice. A process that gets none of a last
+    small batch is given a molecule without labels ([0, T] targets), so that it takes part in the
+    step all the same.
     """
 
     def __init__(
@@ -71,22 +76,26 @@ class Batches:
         self.epoch, self._start = epoch, 0
 
     def __len__(self) -> int:
-        return math.ceil(math.ceil(self.rows.numel() / self.world) / self.size)
+        return math.ceil(self.rows.numel() / (self.world * self.size))
 
     def __iter__(self) -> Iterator[tuple[Batch, Tensor, Tensor]]:
         rows = self.rows
         if self.seed is not None:
             generator = torch.Generator().manual_seed(mix(self.seed, self.epoch))
             rows = self.data.shuffled(rows, generator)
-        if self.world > 1:
-            # Every process takes as many rows as the others, so that none waits for ever.
-            short = -rows.numel() % self.world
-            rows = torch.cat([rows, rows[:short]])[self.rank :: self.world]
-        batches = torch.split(rows, self.size)
+        batches = torch.split(rows, self.world * self.size)
         start, self._start = self._start, 0
         for number in range(start, len(batches)):
             self._done = number + 1
-            yield self.data.batch(batches[number])
+            yield self._share(batches[number])
+
+    def _share(self, rows: Tensor) -> tuple[Batch, Tensor, Tensor]:
+        """What this process has of a batch."""
+        own = rows.tensor_split(self.world)[self.rank]
+        if own.numel():
+            return self.data.batch(own)
+        molecules, targets, weights = self.data.batch(rows[:1])
+        return molecules, targets[:0], weights[:0]
 
     def state_dict(self) -> dict[str, int]:
         """How many batches of which epoch were given out."""

@@ -102,15 +102,15 @@ def open_folder(folder: Path, identity: Identity, resume: bool) -> Iterator[bool
     """Begin a run in a folder, or go on with the one that is there; True if that one is over.
 
     A folder that was begun here, and in which nothing was trained before something failed, is left
-    as it was found. Only the first of several processes has to do with it.
+    as it was found. Of several processes the first has to do with it; the others only look.
     """
     path = folder / "run.json"
     if not is_first():
-        yield False
+        yield resume and _is_over(folder)
         return
     if path.exists():
         _check_identity(folder, identity, resume)
-        yield (folder / "model.gad").exists() and (folder / "summary.json").exists()
+        yield _is_over(folder)
         return
     made = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     before = set() if made else set(folder.iterdir())
@@ -126,6 +126,10 @@ def open_folder(folder: Path, identity: Identity, resume: bool) -> Iterator[bool
                 for parent in made:
                     parent.rmdir()
         raise
+
+
+def _is_over(folder: Path) -> bool:
+    return (folder / "model.gad").exists() and (folder / "summary.json").exists()
 
 
 def _check_identity(folder: Path, identity: Identity, resume: bool) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
-from gad.machine import is_first
+from gad.machine import is_first, join_slurm
 from gad.prediction.bases import SCRATCH, beginning
 from gad.prediction.metrics import metric_for
 from gad.prediction.model_file import Model
@@ -114,6 +114,8 @@ def train(
         reporter: is told how it goes.
     """
     reporter = reporter or Reporter()
+    if hardware is not None and hardware.strategy != "auto":
+        join_slurm()
     began = time.monotonic()
     if ensemble < 1:
         raise ValueError(f"an ensemble has at least one member, not {ensemble}")
@@ -141,10 +143,10 @@ def train(
     )
     folder = Path(out) if out is not None else new_folder(dataset.title)
     with open_folder(folder, identity, resume) as over:
+        reporter.message(f"the run is kept in {folder}")
+        if over:
+            return _finished(folder)
         if is_first():
-            reporter.message(f"the run is kept in {folder}")
-            if over:
-                return _finished(folder)
             if dataset.rejects:
                 rejected, read = len(dataset.rejects), dataset.rows_read
                 reporter.message(f"{rejected} of {read} rows cannot be used: see rejects.csv")

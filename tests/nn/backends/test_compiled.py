@@ -14,6 +14,7 @@ from torch.nn.utils import parametrizations, parametrize, prune
 from gad import native
 from gad.nn import BatchNorm, Diffusion, DirectionalAggregation, GADBlock, ImplicitDiffusion
 from gad.nn.backends import compiled
+from gad.nn.norm import synchronise
 from gad.operators import Chebyshev, GraphOperators, Scheme
 from gad.operators.schemes import Heat, ImplicitStep
 from tests.graphs import disjoint, isolated, molecule, ring, star
@@ -371,6 +372,15 @@ def test_norms_that_follow_their_batches_otherwise(change):
         setattr(made.norm, name, value)
     assert not takes_block(made)
     assert_same(made)
+
+
+def test_norms_over_several_processes_are_not_the_kernels_business():
+    made = block()
+    synchronise(made, 1.0)
+    assert not takes_block(made)
+    assert takes_block(made.eval())
+    synchronise(made, None)
+    assert takes_block(made.train())
 
 
 def test_evaluation_between_forward_and_backward_changes_no_gradient():

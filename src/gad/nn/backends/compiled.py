@@ -92,10 +92,12 @@ def _is_bare(module: nn.Module, *kinds: type[nn.Module]) -> bool:
     )
 
 
-def _accepts_norm(norm: nn.BatchNorm1d) -> bool:
+def _accepts_norm(norm: gad_nn.BatchNorm) -> bool:
     mean, var = norm.running_mean, norm.running_var
     return (
         norm.track_running_stats
+        # Statistics over several processes are not the kernels' business.
+        and not (norm.training and norm.share is not None)
         and isinstance(norm.momentum, float)
         and mean is not None
         and var is not None
