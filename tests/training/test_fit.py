@@ -12,6 +12,7 @@ from gad.settings.task import Scale, Task
 from gad.training import fit as module
 from gad.training.batches import Batches, Labelled
 from gad.training.fit import fit
+from gad.training.learner import rate
 
 TINY = Recipe.of(width=12, layers=2, towers=2, epochs=3, batch_size=16, warmup=1, descriptors=False)
 
@@ -105,8 +106,8 @@ def test_the_curve_has_the_diffusion_times(data):
 
 
 def test_cosine_rises_and_falls():
-    rate = module._rate(TINY.override({"epochs": 10, "warmup": 2}).training, 5)
-    values = [rate(step) for step in range(50)]
+    share = rate(TINY.override({"epochs": 10, "warmup": 2}).training, 5)
+    values = [share(step) for step in range(50)]
     assert values[:10] == pytest.approx([(s + 1) / 10 for s in range(10)])
     assert max(values) == 1.0
     assert values[10:] == sorted(values[10:], reverse=True)

@@ -211,8 +211,8 @@ class Learner(L.LightningModule):
                 threshold=settings.plateau_threshold,
             )
             return optimiser
-        rate = _rate(settings, max(1, len(self.train_dataloader())))
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, rate)
+        share = rate(settings, max(1, len(self.train_dataloader())))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, share)
         return {
             "optimizer": optimiser,
             "lr_scheduler": {"scheduler": schedule, "interval": "step"},
@@ -231,7 +231,7 @@ class Learner(L.LightningModule):
                 group["lr"] = settings.learning_rate * group["rate"] * min(1.0, step / whole)
 
 
-def _rate(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
+def rate(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
     """The learning rate of a step as a share of the highest: a rise, then a cosine or nothing."""
     rise, whole = settings.warmup * steps, settings.epochs * steps
 
