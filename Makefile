@@ -2,8 +2,10 @@
 #     make run      train and predict        make test     all checks        make help     the rest
 PYTHON ?= python3
 VENV   := .venv
-BIN    := $(VENV)/bin
+BIN    := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 STAMP  := $(VENV)/.installed
+DOCS   := $(VENV)/.docs-installed
+PIP     = -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
 # The data sets ZINC and QM9, where they lie next to the repository. Only tests about these sets need
 # them, and skip with a reason elsewhere.
@@ -18,14 +20,18 @@ tests test-fast fuzz package: export OMP_NUM_THREADS ?= 1
 # Where `make run` leaves its run.
 DEMO := demo
 
-# Where `make package` tries the wheel and the source distribution.
-TRIAL := build/trial
+# Where `make package` tries the wheel and the source distribution, and the extras it tries alone.
+TRIAL  := build/trial
+EXTRAS ?= $(shell sed -n '/^\[project.optional-dependencies\]/,/^\[project.scripts\]/s/^\([a-z]*\) = .*/\1/p' pyproject.toml)
+
+# Those that pyproject.toml states; `make test-pythons` uses the ones that are there.
+PYTHONS ?= 3.10 3.11 3.12 3.13
 
 .DEFAULT_GOAL := help
-.PHONY: help run test lint types contract tests test-fast sanitize package fuzz bench format install clean
+.PHONY: help run test lint types contract tests test-fast test-pythons sanitize docs package fuzz bench format install clean
 
 help: ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?(.*)/  make \1\t\2/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?(.*)/  make \1\t\2/' | expand -t 21
 
 run: $(STAMP) ## train on measured solubilities, evaluate, predict; a report at the end
 	rm -rf $(DEMO)
@@ -53,6 +59,18 @@ tests: $(STAMP) ## unit tests and the examples in docstrings
 test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones, fewer drawn examples
 	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
 
+# Each in an environment of its own, .venv-3.10 and so on; found by name or in pyenv's folder.
+test-pythons: ## `make test` once on each Python from 3.10 to 3.13 that is there
+	@for version in $(PYTHONS); do \
+		python=; \
+		for found in python$$version $${PYENV_ROOT:-$$HOME/.pyenv}/versions/$$version.*/bin/python; do \
+			"$$found" -c "" 2>/dev/null && python=$$found; \
+		done; \
+		if [ -z "$$python" ]; then echo "Python $$version is not here: left out"; continue; fi; \
+		echo "Python $$version: $$python"; \
+		$(MAKE) test PYTHON="$$python" VENV=.venv-$$version || exit 1; \
+	done
+
 # Python itself is not built with the sanitizer, so its library goes first, and what Python and PyTorch
 # keep until the end is no leak of ours.
 sanitize: $(STAMP) ## the compiled kernels under address and undefined-behaviour sanitizers
@@ -60,16 +78,27 @@ sanitize: $(STAMP) ## the compiled kernels under address and undefined-behaviour
 		LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
 		$(BIN)/pytest -q -p no:cacheprovider tests/native/test_kernels.py tests/nn/backends tests/operators/test_spans.py tests/operators/test_layouts.py
 
+docs: $(DOCS) ## the site in build/site: pages, reference, executed tutorials; any warning fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
+
 # The wheel is built from the source distribution, so a file that this lacks is noticed. Then it is
-# installed where nothing else is, and tried there by a training and by the tests that the source
-# distribution brings along.
-package: $(STAMP) ## build wheel and sdist, and try both in an empty environment
+# installed where nothing else is, by itself and with each extra alone, and tried there: by a
+# training, and by the tests that the source distribution brings along.
+package: $(STAMP) ## wheel and sdist, each tried in empty environments: the base, and every extra alone
 	rm -rf dist $(TRIAL)
 	PIP_CONSTRAINT=$(abspath constraints.txt) $(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 	$(PYTHON) -m venv $(TRIAL)/env
-	$(TRIAL)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	$(TRIAL)/env/bin/python $(PIP) dist/*.whl
+	$(TRIAL)/env/bin/python .ci/trial.py
 	cd $(TRIAL) && GAD_CACHE=cache env/bin/gad train esol --set epochs=1 --out run
-	$(TRIAL)/env/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$(echo dist/*.whl)[dev]"
+	for extra in $(EXTRAS); do \
+		$(PYTHON) -m venv $(TRIAL)/$$extra && \
+		$(TRIAL)/$$extra/bin/python $(PIP) "$$(echo dist/*.whl)[$$extra]" && \
+		$(TRIAL)/$$extra/bin/python .ci/trial.py $$extra && \
+		rm -r $(TRIAL)/$$extra || exit 1; \
+	done
+	$(TRIAL)/env/bin/python $(PIP) "$$(echo dist/*.whl)[dev]"
 	mkdir $(TRIAL)/source && tar -xzf dist/*.tar.gz -C $(TRIAL)/source --strip-components=1
 	cd $(TRIAL)/source && env -u GAD_DATA ../env/bin/pytest -q -n $(WORKERS) -m "not slow" tests
 
@@ -90,7 +119,11 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed, found " \
 		+ sys.version.split()[0] + ": choose one with make PYTHON=python3.x")'
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	$(BIN)/python $(PIP) -e ".[dev]"
+	@touch $@
+
+$(DOCS): $(STAMP)
+	$(BIN)/python $(PIP) -e ".[docs]"
 	@touch $@
 
 clean: ## remove the environment and every cache

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from gad.training.nodes import train_nodes
     from gad.training.run import train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AddGraphOperators",

@@ -69,8 +69,9 @@ class GAD(nn.Module):
         readout: "mean" or "sum" over the nodes of a graph, or "all": sum, mean, maximum and the
             logarithm of the number of nodes side by side; None for node-level outputs.
         graph_channels: number of features of whole graphs, appended after the readout.
-        aggregators, scalers, towers, edge_channels, delta, dx_centre, messages, batch_norm,
-            graph_norm, residual, dropout: of every block, see :class:`GADBlock`.
+        aggregators, scalers, towers, delta, dx_centre, messages: of every block's filters.
+        edge_channels, batch_norm, graph_norm, residual, dropout: of every block as well; see
+            :class:`gad.nn.GADBlock` for all of these.
         blocks: your own blocks, called as block(h, operators, edge_attr), instead of L of these.
 
     Example:

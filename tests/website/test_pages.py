@@ -1,0 +1,94 @@
+"""The pages of the site: links arrive, generated pages are complete, nothing is left out."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+
+import pytest
+
+from website import reference, tutorials
+from website.paths import DOCS, ROOT, linked_file, links, relinked, repository_path, site_uri
+from website.tutorials import NOTEBOOKS, blocks
+
+PAGES = [
+    *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md")),
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+]
+GENERATED = ("reference/commands.md", "reference/settings.md", "reference/python/index.md")
+
+
+def made_by_the_site(page: str, link: str) -> bool:
+    """Whether a link leads to a generated page, a notebook, or what a tutorial's commands name."""
+    path = link.partition("#")[0]
+    if posixpath.normpath(posixpath.join(posixpath.dirname(site_uri(page)), path)) in GENERATED:
+        return True
+    if (ROOT / page).parent != tutorials.TUTORIALS:
+        return False
+    parts = blocks((ROOT / page).read_text(encoding="utf-8"))
+    code = [part.source for part in parts if part.kind != "text"]
+    return path.removesuffix(".ipynb") in NOTEBOOKS or path.partition("/")[0] in "".join(code)
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md"])
+def test_every_link_arrives(page):
+    found = links((ROOT / page).read_text(encoding="utf-8"))
+    lost = [link for link in found if not linked_file(page, link)]
+    assert [link for link in lost if not made_by_the_site(page, link)] == []
+
+
+@pytest.mark.parametrize("path", ["docs/theory.md", "CHANGELOG.md", "results/speed.json"])
+def test_a_file_is_found_again_by_its_place(path):
+    assert repository_path(site_uri(path)) == path
+
+
+def test_links_follow_files_to_their_place():
+    text = "[a](../results/README.md#a-record) [b](theory.md) [c](https://example.org)"
+    told = relinked(text, "docs/scale.md")
+    assert told == "[a](results.md#a-record) [b](theory.md) [c](https://example.org)"
+    assert relinked("[a](docs/theory.md)", "CHANGELOG.md") == "[a](theory.md)"
+    assert relinked("[a](../../pyproject.toml)", "docs/howto/index.md") == (
+        "[a](../repository/pyproject.toml)"
+    )
+
+
+def test_links_inside_a_fence_are_code():
+    assert links("```\n[a](b.md)\n```\n[c](d.md)") == ["d.md"]
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = set(re.findall(r"(?m)^ +- (?:.+: )?(\S+\.md)$", navigation))
+    written = {site_uri(page) for page in PAGES}
+    assert written <= listed
+    assert listed <= written | {*GENERATED, "results.md", "benchmarks.md", "security.md"}
+
+
+def test_every_option_of_every_command_is_described():
+    page = reference.commands_page()
+    for name, command in reference.all_commands().items():
+        section = page.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        assert section, name
+        for parameter in command.params:
+            if parameter.name != "help" and parameter.param_type_name == "option":
+                names = [*parameter.opts, *parameter.secondary_opts]
+                assert f"`{names[0]}" in section, (name, names)
+        assert "```sh\n" + name in section, f"{name} has no example"
+
+
+def test_every_setting_is_described():
+    from gad.settings.sections import all_settings
+
+    page = reference.settings_page()
+    assert {key for key in all_settings() if f"| `{key}` |" not in page} == set()
+    for file in (ROOT / "src" / "gad" / "recipes").glob("*.toml"):
+        assert f"### {file.stem}\n" in page
+
+
+def test_every_public_name_is_listed():
+    import gad
+
+    page = reference.python_page()
+    callables = {name for name in gad._HOMES if callable(getattr(gad, name))}
+    assert {name for name in callables if f"<code>gad.{name}</code>" not in page} == set()
