@@ -16,6 +16,7 @@ from rdkit import Chem
 from gad.chem.elements import CATEGORY, OTHER, VALUE_NAMES, VALUES, VOCABULARY
 from gad.chem.fast.arrays import MoleculeArrays, read
 from gad.chem.fast.descriptors import quick_descriptors_of
+from gad.chem.fingerprints import morgan_counts
 from gad.chem.identity import canonical
 from gad.chem.molecule import (
     MoleculeError,
@@ -101,6 +102,7 @@ class MoleculeGraphs:
         rejects: row → why it could not be used.
         unseen: row → symbols of the elements that had to be called "other".
         keys: the :func:`~gad.chem.identity.canonical` name of each [G], or none at all.
+        counts: uint8 ``[G, 1024]``, :func:`~gad.chem.fingerprints.morgan_counts`, or None.
     """
 
     sizes: NDArray[np.int64]
@@ -113,6 +115,7 @@ class MoleculeGraphs:
     rejects: dict[int, str] = field(default_factory=dict)
     unseen: dict[int, tuple[str, ...]] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
+    counts: NDArray[np.uint8] | None = None
 
     def __len__(self) -> int:
         return self.sizes.size
@@ -135,6 +138,7 @@ class MoleculeGraphs:
             rejects={**self.rejects, row: reason},
             unseen={k: names for k, names in self.unseen.items() if k != row},
             keys=self.keys[:number] + self.keys[number + 1 :],
+            counts=None if self.counts is None else np.delete(self.counts, number, axis=0),
         )
 
 
@@ -218,6 +222,7 @@ class Featurizer:
         blocks: bool = False,
         descriptors: bool = False,
         keys: bool = False,
+        counts: bool = False,
         first_row: int = 0,
     ) -> MoleculeGraphs:
         """Featurise many SMILES, or mol blocks, together: five times as quick as one by one.
@@ -229,6 +234,7 @@ class Featurizer:
             blocks: whether they are mol blocks.
             descriptors: work out :func:`~gad.chem.descriptors.quick_descriptors` too.
             keys: name every molecule, see :func:`~gad.chem.identity.canonical`.
+            counts: work out :func:`~gad.chem.fingerprints.morgan_counts` too.
             first_row: the row of the first.
 
         >>> graphs = Featurizer().read(["CCO", "CC(", "C=O"])
@@ -246,6 +252,7 @@ class Featurizer:
             rejects=rejects,
             unseen={rows[k]: names for k, names in graphs.unseen.items()},
             keys=tuple(map(canonical, found.values())) if keys else (),
+            counts=morgan_counts(list(found.values())) if counts else None,
         )
 
     def graphs(self, molecules: Sequence[Chem.Mol], descriptors: bool = False) -> MoleculeGraphs:

@@ -20,6 +20,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import typer
@@ -78,7 +79,7 @@ def _spelled_out(arguments: Sequence[str]) -> list[str]:
     (['train', '--freeze', 'all', 'data.csv'], ['--freeze', '2'])
     """
     spelled = []
-    for word, after in zip(arguments, [*arguments[1:], ""], strict=True):
+    for word, after in zip_longest(arguments, arguments[1:], fillvalue=""):
         spelled.append(word)
         if word == "--freeze" and after != "all" and not after.isdecimal():
             spelled.append("all")

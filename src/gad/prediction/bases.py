@@ -22,7 +22,7 @@ _FREE = frozenset({"descriptors", "standardise", "dropout"})
 
 def bases() -> dict[str, Path]:
     """The bases that ship with the package, by name."""
-    folder = Path(str(files("gad.bases")))
+    folder = Path(str(files("gad") / "bases"))
     return {path.stem: path for path in sorted(folder.glob("*.gad"))}
 
 

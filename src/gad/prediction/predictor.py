@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gad.chem.looks import look
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
+from gad.prediction.blend import Blend, blends_of
 from gad.prediction.model_file import Model, load_model
 from gad.prediction.neighbours import Neighbour
 from gad.prediction.sealed import damaged
@@ -292,14 +293,35 @@ class Predictor:
             neighbours=neighbours, embeddings=embeddings,
         )  # fmt: skip
 
-    @torch.no_grad()
     def run(
         self, packed: PackedMolecules, embeddings: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Values of every member [members, G, W] in user units, and embeddings [G, C]."""
-        task, members = self.model.task, self.model.members
-        scales, device = self.model.scales, next(members[0].parameters()).device
-        values = torch.zeros(len(members), len(packed), task.outputs, dtype=torch.float64)
+        outputs, embedded = self.outputs(packed, embeddings)
+        with one_thread():
+            mixed = [
+                network if blend is None else blend(network, packed.counts, packed.graph_values)
+                for network, blend in zip(outputs, self.blends, strict=True)
+            ]
+        task, scales = self.model.task, self.model.scales
+        told = [task.to_user(own, scale) for own, scale in zip(mixed, scales, strict=True)]
+        return torch.stack(told), embedded
+
+    @cached_property
+    def blends(self) -> list[Blend | None]:
+        """What stands beside each network, see :mod:`gad.prediction.blend`."""
+        return blends_of(self.model)
+
+    @torch.no_grad()
+    def outputs(
+        self, packed: PackedMolecules, embeddings: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """What every network says [members, G, W], in units of what is learned, and embeddings."""
+        members, scales = self.model.members, self.model.scales
+        device = next(members[0].parameters()).device
+        outputs = torch.zeros(
+            len(members), len(packed), self.model.task.outputs, dtype=torch.float64
+        )
         embedded: Tensor | None = None
         with one_thread():
             for graphs, batch in packed.batches(_ATOMS if device.type == "cpu" else _ATOMS_ON_CARD):
@@ -307,12 +329,12 @@ class Predictor:
                 for number, (member, scale) in enumerate(zip(members, scales, strict=True)):
                     scaled = replace(there, graph_values=scale.standardise(there.graph_values))
                     read = member.embed(**scaled.inputs())
-                    values[number, graphs] = task.to_user(member.head(read), scale)
+                    outputs[number, graphs] = member.head(read).to("cpu", torch.float64)
                     if embeddings:
                         if embedded is None:
                             embedded = torch.zeros(len(packed), read.shape[1], dtype=torch.float64)
                         embedded[graphs] += read.to("cpu", torch.float64) / len(members)
-        return values, embedded
+        return outputs, embedded
 
     def _features(self, features: npt.ArrayLike | None, count: int) -> Floats:
         names = self.model.features

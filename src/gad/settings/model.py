@@ -61,6 +61,7 @@ def preparation_of(recipe: Recipe) -> Preparation:
         featurizer=Featurizer(explicit_hydrogens=chosen.explicit_hydrogens),
         combinatorial=chosen.laplacian == "combinatorial",
         transposed=chosen.field == "transposed",
+        counts=recipe.training.blend,
         **{**own, "k": chosen.k or None},
     )
 

@@ -205,6 +205,11 @@ class TrainingSettings(_Section):
     loss: str = described(
         "l1", "of a regression; classes have the log loss", choices=("l1", "mse", "huber")
     )
+    blend: bool = described(
+        False,
+        "boosted trees and a linear model on Morgan counts and descriptors stand beside the "
+        "network, with weights that held-out rows choose",
+    )
     balance: bool = described(
         False, "the classes of a target count the same together, however rare one is"
     )

@@ -21,6 +21,7 @@ from gad.report.report import write_report
 from gad.report.summary import RunSummary
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
+from gad.training.blending import with_blend
 from gad.training.dataset import Splitting, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware
 from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
@@ -162,15 +163,17 @@ def train(
                 splits[fold], scales[fold], folder, judged,
             )  # fmt: skip
             fitted.append((fold, fit_member(member, origin, resume, hardware, logger, reporter)))
+    folds_of = [fold for fold, _ in fitted]
     model = Model(
-        [f.model for _, f in fitted], [scales[fold] for fold, _ in fitted], chosen, learned,
+        [f.model for _, f in fitted], [scales[fold] for fold in folds_of], chosen, learned,
         dataset.preparation, dataset.inputs, dataset.feature_names,
     )  # fmt: skip
     if not is_first():
         return TrainingRun(folder, Predictor(model), RunSummary())
+    model = with_blend(model, dataset, splits, folds_of, reporter)
     outputs = Predictor(model).run(dataset.packed)[0].numpy()
     trusted = measure_trust(
-        model, dataset, splits, [fold for fold, _ in fitted], outputs,
+        model, dataset, splits, folds_of, outputs,
         kind=splitting.kind, neighbours=neighbours, reporter=reporter,
     )  # fmt: skip
     model = replace(model, parts={**model.parts, **trusted.trust.parts()})

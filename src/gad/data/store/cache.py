@@ -133,7 +133,7 @@ def _keep(path: Path, content: bytes) -> None:
         write_atomic(path, content)
 
 
-_ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows")
+_ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows", "counts")
 
 
 def packed_bytes(molecules: PackedMolecules) -> bytes:

@@ -39,6 +39,7 @@ class Preparation:
         combinatorial: directions from φ₁ of the combinatorial Laplacian.
         transposed: directions from the transposed field.
         standardise: steps by which molecules are brought into one form first (:mod:`gad.chem`).
+        counts: work out Morgan counts, for models of descriptors beside the network.
     """
 
     featurizer: Featurizer
@@ -49,6 +50,7 @@ class Preparation:
     combinatorial: bool = False
     transposed: bool = False
     standardise: tuple[str, ...] = ()
+    counts: bool = False
 
     @property
     def atom_values(self) -> int:
@@ -137,6 +139,7 @@ class PackedMolecules:
         rejects: row → why it could not be used.
         unseen: row → elements the featuriser does not know by name.
         keys: the canonical SMILES of each molecule [G]; empty unless they were asked for.
+        counts: uint8 [G, 1024] Morgan counts; [G, 0] unless the preparation asks for them.
     """
 
     atoms: Tensor
@@ -148,6 +151,11 @@ class PackedMolecules:
     rejects: dict[int, str] = field(default_factory=dict)
     unseen: dict[int, tuple[str, ...]] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
+    counts: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.uint8))
+
+    def __post_init__(self) -> None:
+        if len(self.counts) != len(self):
+            object.__setattr__(self, "counts", torch.zeros(len(self), 0, dtype=torch.uint8))
 
     def __len__(self) -> int:
         return self.rows.numel()
@@ -178,6 +186,7 @@ class PackedMolecules:
             operators=operators,
             rows=self.rows[graphs],
             keys=tuple(self.keys[graph] for graph in graphs.tolist()) if self.keys else (),
+            counts=self.counts[graphs],
         )
 
     def batches(self, atoms: int) -> Iterator[tuple[Tensor, Batch]]:
@@ -200,6 +209,7 @@ class PackedMolecules:
             rejects={row: why for p in parts for row, why in p.rejects.items()},
             unseen={row: names for p in parts for row, names in p.unseen.items()},
             keys=tuple(key for p in parts for key in p.keys),
+            counts=torch.cat([p.counts for p in parts]),
         )
 
 
@@ -260,6 +270,7 @@ def read_molecules(
         blocks=blocks,
         descriptors=preparation.descriptors,
         keys=keys,
+        counts=preparation.counts,
         first_row=first_row,
     )
     graphs.rejects.update({first_row + place: why for place, why in unread.items()})
@@ -289,6 +300,7 @@ def pack(graphs: MoleculeGraphs, preparation: Preparation) -> PackedMolecules:
         rejects=graphs.rejects,
         unseen=graphs.unseen,
         keys=graphs.keys,
+        counts=torch.zeros(0, 0) if graphs.counts is None else torch.from_numpy(graphs.counts),
     )
 
 

@@ -1,1 +1,0 @@
-"""Encoders that ship with the package, for models to start from: one file each."""

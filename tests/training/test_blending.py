@@ -1,0 +1,169 @@
+"""Trees and a line beside the network: the numbers of scikit-learn, and shares that make sense."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+import gad
+from gad.data.known import load_esol
+from gad.prediction.blend import _check, blends_of, columns
+from gad.settings.task import Target, Task
+from gad.training.blending import _grow, _Grown, _Judge, _Labels, _planted
+
+QUICK = {"width": 20, "layers": 2, "epochs": 3, "blend": True, "start": "scratch"}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # runs without a folder of their own make one here
+
+
+@pytest.fixture(scope="module")
+def rows():
+    known = load_esol()
+    return list(known.smiles[:160]), np.asarray(known.targets[:160, 0])
+
+
+@pytest.mark.parametrize("kind", ["regression", "binary", "multiclass"])
+def test_trees_are_those_of_scikit_learn(kind):
+    rng = np.random.default_rng(3)
+    x = rng.poisson(0.7, size=(150, 30)).astype(np.float32)
+    signal = x[:, 3] - 2 * x[:, 7] + rng.normal(0, 0.3, 150)
+    y = {
+        "regression": signal,
+        "binary": (signal > 0).astype(float),
+        "multiclass": np.digitize(signal, [-1.0, 1.0]).astype(float),
+    }[kind]
+    target = Target("y", kind, classes=("a", "b", "c") if kind == "multiclass" else ())
+    used = np.array([k for k in range(30) if k != 11])
+    own = _Labels(np.arange(150), y, np.ones(150))
+    trees = _planted([_grow(target, x[:, used], own, used)])
+    settings = {
+        "max_iter": 300, "learning_rate": 0.05, "max_depth": 8, "max_leaf_nodes": 31,
+        "min_samples_leaf": 3, "l2_regularization": 1.0, "max_features": 0.3,
+        "early_stopping": False, "random_state": 0,
+    }  # fmt: skip
+    known = (
+        HistGradientBoostingRegressor(**settings).fit(x[:, used], y)
+        if kind == "regression"
+        else HistGradientBoostingClassifier(**settings).fit(x[:, used], y)
+    )
+    new = rng.poisson(0.7, size=(40, 30)).astype(np.float32)
+    expected = (
+        known.predict(new[:, used])
+        if kind == "regression"
+        else known.decision_function(new[:, used])
+    )
+    found = trees(torch.from_numpy(new)).numpy()
+    np.testing.assert_allclose(found, expected.reshape(40, -1), rtol=1e-4, atol=1e-4)
+
+
+def test_trees_of_several_targets_stand_side_by_side():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(80, 4)).astype(np.float32)
+    every = np.arange(4)
+    both = [
+        _grow(Target(str(k)), x, _Labels(np.arange(80), x[:, k].astype(float), np.ones(80)), every)
+        for k in range(2)
+    ]
+    together = _planted(both)(torch.from_numpy(x))
+    for k, own in enumerate(both):
+        torch.testing.assert_close(together[:, [k]], _planted([own])(torch.from_numpy(x)))
+    nothing = _planted([_Grown([], np.array([2.5]), every)])
+    assert nothing(torch.from_numpy(x)).unique().tolist() == [2.5]
+
+
+def test_trees_that_lead_astray_are_refused(rows):
+    model = gad.train(rows, settings=QUICK, baselines=False).model.model
+    blend = blends_of(model)[0]
+    _check(blend)
+    blend.trees.left[3] = 10**9
+    with pytest.raises(ValueError, match="damaged"):
+        _check(blend)
+
+
+def test_shares_follow_the_evidence_and_stay_put_without():
+    rng = np.random.default_rng(1)
+    truth = rng.normal(size=400)
+    bad = rng.normal(size=400)
+    for best in range(3):
+        given = np.stack([truth if k == best else bad for k in range(3)])[:, :, None]
+        judge = _Judge(
+            Task((Target("y"),)),
+            torch.from_numpy(given),
+            _Labels(np.arange(400), truth, np.ones(400)),
+        )
+        sure = judge(np.eye(3)[best])
+        assert all(sure <= judge(np.eye(3)[k]) for k in range(3))
+    few = _Judge(
+        Task((Target("y"),)),
+        torch.from_numpy(np.tile(truth[:10], (3, 1))[:, :, None] + 1.0),
+        _Labels(np.arange(10), truth[:10], np.ones(10)),
+    )
+    assert few(np.array([0.5, 0.35, 0.15])) < few(np.array([1.0, 0, 0]))
+
+
+def test_a_blended_model_predicts_the_same_however_it_is_written_and_read_back(rows, tmp_path):
+    run = gad.train(rows, settings=QUICK, baselines=False, out=tmp_path / "run")
+    again = gad.load(tmp_path / "run" / "model.gad")
+    spellings = [
+        "OCC",
+        "CCO",
+        "C(O)C",
+        "c1ccccc1C",
+        "Cc1ccccc1",
+        "[Na+].[O-]C=O",
+        "[Na+].C(=O)[O-]",
+    ]
+    told = again.predict(spellings)
+    np.testing.assert_allclose(told, run.model.predict(spellings), rtol=1e-6)
+    np.testing.assert_allclose(told[:3], told[0], rtol=1e-5)
+    np.testing.assert_allclose(told[3:5], told[3], rtol=1e-5)
+    np.testing.assert_allclose(told[5:], told[5], rtol=1e-5)
+    shares = blends_of(again.model)[0].shares
+    torch.testing.assert_close(shares.sum(0), torch.ones(1, dtype=torch.float64))
+
+
+def test_the_blend_is_the_weighted_mean_of_its_parts(rows):
+    run = gad.train(rows, settings=QUICK, baselines=False)
+    model = run.model.model
+    from gad.data.store.molecules import read_molecules
+
+    packed = read_molecules(["CCO", "c1ccccc1"], model.preparation)
+    network = run.model.outputs(packed)[0][0]
+    blend, x = blends_of(model)[0], columns(packed.counts, packed.graph_values)
+    w = blend.shares[:, 0]
+    expected = w[0] * network + w[1] * blend.trees(x) + w[2] * blend.line(x)
+    mean, std = model.scales[0].labels[:, 0]
+    np.testing.assert_allclose(
+        run.model.predict(["CCO", "c1ccccc1"]), (expected * std + mean)[:, 0].numpy(), rtol=1e-6
+    )
+
+
+def test_missing_labels_words_and_few_rows_are_no_trouble(tmp_path):
+    known = load_esol()
+    path = tmp_path / "mixed.csv"
+    lines = ["smiles,y,word,rare"]
+    for k, (text, value) in enumerate(zip(known.smiles[:90], known.targets[:90, 0], strict=True)):
+        word = ("low", "middle", "high")[k % 3]
+        bound = f">{value:.2f}" if k % 7 == 0 else f"{value:.2f}"
+        lines.append(f"{text},{bound},{word if k % 5 else ''},{value if k < 12 else ''}")
+    path.write_text("\n".join(lines))
+    run = gad.train(
+        path, target=["y", "word", "rare"], settings=QUICK, baselines=False, out=tmp_path / "run"
+    )
+    shares = blends_of(run.model.model)[0].shares
+    assert shares.shape == (3, 5)
+    assert shares[:, 4].tolist() == [1, 0, 0]  # too few labels for trees
+    assert np.isfinite(run.model.predict_detailed(["CCO"]).values).all()
+
+
+def test_ensembles_and_folds_have_a_blend_each(rows):
+    run = gad.train(rows, settings={**QUICK, "epochs": 1}, baselines=False, folds=2, ensemble=2)
+    blends = blends_of(run.model.model)
+    assert len(blends) == 4
+    assert torch.equal(blends[0].trees.value, blends[1].trees.value)
+    assert not torch.equal(blends[0].trees.start, blends[2].trees.start)
