@@ -11,13 +11,19 @@ import sys
 NAMES = {
     "speed": "training, inference, prediction and start-up beside other programs (make bench)",
     "profile": "where the time of a training step and of a prediction goes",
+    "before": "training, inference and preparation beside an earlier commit of this program",
     "growth": "time and memory against molecules, width, depth and size; threads or processes",
     "docs": "write the records into the tables of docs/performance.md",
     "ray_scoring": "a million rows on a Ray cluster, beside the local engine",
     "large_graphs": "graphs of up to a million nodes",
     "accuracy": "test errors beside other programs, hours",
 }
-MODULES = {"speed": "speed.run", "profile": "speed.profile", "docs": "speed.docs"}
+MODULES = {
+    "speed": "speed.run",
+    "profile": "speed.profile",
+    "before": "speed.before",
+    "docs": "speed.docs",
+}
 
 
 def main(words: list[str]) -> None:

@@ -38,13 +38,25 @@ def threads_only(count: int) -> dict[str, str]:
 
 
 class Worker:
-    """A contender with a fixed number of threads, in a process of its own."""
+    """A contender with a fixed number of threads, in a process of its own.
 
-    def __init__(self, module: str, threads: int, python: Path | str = sys.executable) -> None:
+    ``root`` is the repository whose program it runs: this one, or another commit's.
+    """
+
+    def __init__(
+        self,
+        module: str,
+        threads: int,
+        python: Path | str = sys.executable,
+        root: Path = ROOT,
+    ) -> None:
         self.name, self.threads = module, threads
+        environment = threads_only(threads)
+        if root != ROOT:
+            environment["PYTHONPATH"] = str(root / "src")
         self._process = subprocess.Popen(
             [str(python), "-m", f"benchmarks.{module}"],
-            cwd=ROOT, env=threads_only(threads), text=True, encoding="utf-8",
+            cwd=root, env=environment, text=True, encoding="utf-8",
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         )  # fmt: skip
         self._answers: queue.Queue[str | None] = queue.Queue()
@@ -91,6 +103,10 @@ class Worker:
         """Ask and wait."""
         self.send(do, **request)
         return self.receive(limit)
+
+    def processor_seconds(self) -> float:
+        """What the process has spent so far, of Linux's clock for it."""
+        return time.clock_gettime((~self._process.pid << 3) | 2)
 
     def close(self) -> None:
         """End the process."""

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from gad.native import bindings
 from gad.native.build import KernelStatus, library, status
 
-__all__ = ["KernelStatus", "accepts", "call", "library", "plain", "status"]
+__all__ = ["KernelStatus", "accepts", "call", "is_ordinary", "library", "plain", "status"]
 
 _left_out: ContextVar[bool] = ContextVar("_left_out", default=False)
 
@@ -43,7 +43,7 @@ def accepts(*tensors: Tensor | None) -> bool:
     return (
         not torch.compiler.is_compiling()
         and not _left_out.get()
-        and all(t is None or _is_ordinary(t) for t in tensors)
+        and all(t is None or is_ordinary(t) for t in tensors)
         and torch._C._get_tracing_state() is None
         and not torch.is_autocast_enabled("cpu")
         and torch._C._functorch.peek_interpreter_stack() is None
@@ -53,9 +53,11 @@ def accepts(*tensors: Tensor | None) -> bool:
     )
 
 
-def _is_ordinary(tensor: Tensor) -> bool:
+def is_ordinary(tensor: object) -> bool:
+    """Whether this is a tensor of float32 on the CPU that is what its memory says."""
     return (
-        type(tensor) in (Tensor, nn.Parameter)
+        isinstance(tensor, Tensor)
+        and type(tensor) in (Tensor, nn.Parameter)
         and tensor.dtype is torch.float32
         and tensor.is_cpu
         and tensor.layout is torch.strided

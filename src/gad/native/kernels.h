@@ -99,8 +99,15 @@ void norm_backward(const Norm *, const Rows *, int64_t nodes, const float *grad,
 
 /* ---------------------------------------------------------------- products */
 
+/* Sixteen columns of a product are one vector or two; as many rows as there are registers for. */
+#ifdef __AVX512F__
+typedef float vec __attribute__((vector_size(64)));
+enum { LANES = 16, TILE = 12 };
+#else
 typedef float vec __attribute__((vector_size(32)));
-enum { LANES = 8, COLUMNS = 16, TILE = 6, SPAN = 1024 };
+enum { LANES = 8, TILE = 6 };
+#endif
+enum { COLUMNS = 16, VECTORS = COLUMNS / LANES, SPAN = 1024 };
 
 static inline vec load(const float *from) { vec v; memcpy(&v, from, sizeof v); return v; }
 static inline void store(float *to, vec v) { memcpy(to, &v, sizeof v); }
@@ -129,24 +136,18 @@ static inline __attribute__((always_inline)) void
 tile(const int rows, int add, const float *shift, int64_t inner, const float *a, int64_t down,
      int64_t right, const float *b, int64_t ldb, float *y, int64_t ldy)
 {
-    vec left[TILE] = {0}, rest[TILE] = {0};
-    for (int i = 0; shift && i < rows; i++) left[i] = rest[i] = (vec){0} + shift[i];
-    for (int i = 0; add && i < rows; i++) {
-        left[i] = load(y + i * ldy);
-        rest[i] = load(y + i * ldy + LANES);
-    }
+    vec sums[TILE][VECTORS];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < VECTORS; v++)
+            sums[i][v] = add ? load(y + i * ldy + v * LANES) : (vec){0} + (shift ? shift[i] : 0);
     for (int64_t k = 0; k < inner; k++) {
-        vec b0 = load(b + k * ldb), b1 = load(b + k * ldb + LANES);
-        for (int i = 0; i < rows; i++) {
-            float scalar = a[i * down + k * right];
-            left[i] += scalar * b0;
-            rest[i] += scalar * b1;
-        }
+        vec row[VECTORS];
+        for (int v = 0; v < VECTORS; v++) row[v] = load(b + k * ldb + v * LANES);
+        for (int i = 0; i < rows; i++)
+            for (int v = 0; v < VECTORS; v++) sums[i][v] += a[i * down + k * right] * row[v];
     }
-    for (int i = 0; i < rows; i++) {
-        store(y + i * ldy, left[i]);
-        store(y + i * ldy + LANES, rest[i]);
-    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < VECTORS; v++) store(y + i * ldy + v * LANES, sums[i][v]);
 }
 
 /* y [m, n] = shift + a [m, inner] b [inner, n], or +=, n a multiple of sixteen; the rows are cut
@@ -160,14 +161,14 @@ multiply(int add, const float *shift, int64_t m, int64_t n, int64_t inner, const
             const int64_t tiles = (m - i + TILE - 1) / TILE, rows = (m - i + tiles - 1) / tiles;
             const float *at_a = a + i * down, *s = shift ? shift + i : NULL, *at_b = b + j;
             float *to = y + i * ldy + j;
+#define ROWS(n) case n: tile(n, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
             switch (rows) {
-            case 6: tile(6, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
-            case 5: tile(5, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
-            case 4: tile(4, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
-            case 3: tile(3, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
-            case 2: tile(2, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
-            default: tile(1, add, s, inner, at_a, down, right, at_b, ldb, to, ldy); break;
+#if defined __AVX512F__
+                ROWS(12) ROWS(11) ROWS(10) ROWS(9) ROWS(8) ROWS(7)
+#endif
+                ROWS(6) ROWS(5) ROWS(4) ROWS(3) ROWS(2) ROWS(1)
             }
+#undef ROWS
             i += rows;
         }
 }
