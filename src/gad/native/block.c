@@ -6,31 +6,7 @@
    ends with u; without `across` it ends with f. x and y are row-major [N, C], as the eigenbases and
    the world outside want them; everything between is column-major [C, N], rows `ld` apart. */
 
-#include <math.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "kernels.h"
-
-typedef struct {
-    const Graphs *graphs;
-    const Basis *basis;                             /* or NULL */
-    const Norm *norm;                               /* or NULL */
-    Response response;                              /* of the times */
-    int64_t channels, towers, aggregators, scalers; /* C, T, A, S */
-    const int64_t *names;                           /* [A] */
-    const float *scales;                            /* [S, G], G = largest degree + 1 */
-    const float *factor;                            /* [N] or NULL: 1 / sqrt(size of the graph) */
-    const float *source, *target, *own;             /* [T, C/T, C/T] */
-    const float *bias, *mix_bias;                   /* [C] */
-    const float *mix;                               /* [T, S C/T, A C/T] */
-    const float *across, *across_bias;              /* [C, C], [C]; or NULL */
-    const float *combine, *combine_bias;            /* [C, 2C], [C]; or NULL */
-    const float *edges, *edge_weight;               /* [E, D] features, [C, D]; or NULL */
-    int64_t edge_channels;                          /* D */
-    int64_t centre_is_node, residual;
-    float slope;                                    /* of LeakyReLU below 0 */
-} Block;
+#include "block.h"
 
 /* gradients of the weights, in the shapes of the weights */
 typedef struct {
@@ -38,41 +14,7 @@ typedef struct {
     float *across, *across_bias, *combine, *combine_bias, *edge_weight, *times, *edges;
 } Gradients;
 
-enum { CHUNK = 64, BUNDLE = 12 }; /* columns of a product, rows of a sum over columns, at a time */
-enum { LARGE = 1 << 22 };          /* bytes for which large pages are worth asking */
-
-/* Rows an odd number of cache lines apart, or they would all fall into the same few sets. */
-static int64_t leading(int64_t nodes) { return padded(nodes) | COLUMNS; }
-
-static Groups groups_of(const Block *block)
-{
-    const int64_t width = block->channels / block->towers;
-    return (Groups){block->towers, block->graphs->slots + 1, width, block->aggregators * width,
-                    leading(block->graphs->nodes), block->graphs->begin};
-}
-
 /* ---------------------------------------------------------------- memory */
-
-/* what the backward pass reads, all in one piece */
-typedef struct {
-    float *h;          /* [C, N] */
-    float *parts;      /* [T, 3 C/T, N]: sent, received, and a node's own part, with the aggregates */
-    float *aggregates; /* [T, A C/T, N] */
-    float *xi, *f, *u; /* [C, N] */
-    float *bonds;      /* [C, E] the edges' part of the messages */
-    float *coefficients; /* [sum of K, C] of the diffusion */
-    float *products;   /* [T, 3 C/T, C/T] the weights of the parts */
-    float *mixes;      /* [T, G, C/T, A C/T] the weights of the aggregates by degree */
-    float *shifts;     /* [T, 3 C/T] */
-    float *inverse;    /* [C] */
-} Kept;
-
-static float *take(float *memory, int64_t *used, int64_t floats)
-{
-    float *here = memory ? memory + *used : NULL;
-    *used += padded(floats);
-    return here;
-}
 
 /* lays everything out in `memory` (or nowhere, if it is NULL) and returns the floats it takes */
 static int64_t keep(const Block *block, float *memory, Kept *k)
@@ -121,45 +63,7 @@ int set_threads(int64_t threads)
     return DONE;
 }
 
-/* Between two steps malloc gives the memory of large batches back to the system, and each page of it
-   then faults when it is touched again; large pages are few. */
-static void on_large_pages(const float *from, const float *to)
-{
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    const uintptr_t begin = ((uintptr_t)from + page - 1) / page * page, end = (uintptr_t)to;
-    if (begin + LARGE <= end) madvise((void *)begin, (end - begin) / page * page, MADV_HUGEPAGE);
-}
-
 /* ---------------------------------------------------------------- pieces */
-
-/* to [columns, rows] = from [rows, columns] transposed */
-static void transpose(int64_t rows, int64_t columns, const float *from, int64_t ld_from, float *to,
-                      int64_t ld_to)
-{
-    for (int64_t i = 0; i < rows; i += LANES)
-        for (int64_t j = 0; j < columns; j++)
-            for (int64_t k = i; k < rows && k < i + LANES; k++)
-                to[j * ld_to + k] = from[k * ld_from + j];
-}
-
-/* rows `from` to `end` of x [N, C] as columns of y, which has zeros in the columns after the last */
-static void to_columns(const Block *block, const float *x, int64_t from, int64_t end, float *y,
-                       int64_t ld)
-{
-    const int64_t C = block->channels, N = block->graphs->nodes, last = end < N ? end : N;
-    if (last > from) transpose(last - from, C, x + from * C, C, y + from, ld);
-    for (int64_t c = 0; end > N && c < C; c++)
-        memset(y + c * ld + last, 0, (size_t)(end - last) * sizeof(float));
-}
-
-static void leak(float slope, int64_t rows, int64_t columns, float *y, int64_t ld)
-{
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t j = 0; j < columns; j++) {
-            float *v = y + r * ld + j;
-            *v = *v > 0 ? *v : *v * slope;
-        }
-}
 
 /* the gradient before a LeakyReLU, whose result has the sign of what it was made from */
 static void leak_back(float slope, int64_t rows, int64_t columns, const float *y, float *grad,
@@ -177,35 +81,6 @@ static void sum_rows(int64_t rows, int64_t n, const float *x, int64_t ld, float 
 #pragma omp simd reduction(+ : total)
         for (int64_t j = 0; j < n; j++) total += x[r * ld + j];
         sums[r] = (float)total;
-    }
-}
-
-/* y = scale x for the first of several, += for the others */
-static void gather_scaled(int first, int64_t n, float scale, const float *restrict x,
-                          float *restrict y)
-{
-    for (int64_t i = 0; i < n; i++) y[i] = (first ? 0 : y[i]) + scale * x[i];
-}
-
-/* the weights of the three parts as one, and those of the aggregates for every degree */
-static void prepare_weights(const Block *block, const Kept *k)
-{
-    const Groups g = groups_of(block);
-    const int64_t w = g.outputs, square = w * w, whole = w * g.inputs;
-    for (int64_t t = 0; t < block->towers; t++) {
-        const float *of[] = {block->source, block->target, block->own};
-        const float *shift[] = {NULL, block->bias, block->mix_bias};
-        for (int64_t i = 0; i < 3; i++) {
-            memcpy(k->products + (3 * t + i) * square, of[i] + t * square,
-                   (size_t)square * sizeof(float));
-            for (int64_t r = 0; r < w; r++)
-                k->shifts[(3 * t + i) * w + r] = shift[i] ? shift[i][t * w + r] : 0;
-        }
-        for (int64_t d = 0; d < g.groups; d++)
-            for (int64_t s = 0; s < block->scalers; s++)
-                gather_scaled(!s, whole, block->scales[s * g.groups + d],
-                              block->mix + (t * block->scalers + s) * whole,
-                              k->mixes + (t * g.groups + d) * whole);
     }
 }
 
@@ -229,17 +104,17 @@ static int edge_forward(const Block *block, float *bonds)
 {
     const int64_t C = block->channels, D = block->edge_channels, E = block->graphs->edges;
     const int64_t ld = leading(E);
-    float *room = scratches(D * CHUNK);
+    float *room = scratches(D * WIDE);
     if (!room) return NO_MEMORY;
 #pragma omp parallel
     {
-        float *turned = own_part(room, D * CHUNK);
-        memset(turned, 0, (size_t)(D * CHUNK) * sizeof(float));
+        float *turned = own_part(room, D * WIDE);
+        memset(turned, 0, (size_t)(D * WIDE) * sizeof(float));
 #pragma omp for schedule(dynamic, 4)
-        for (int64_t from = 0; from < E; from += CHUNK) {
-            const int64_t n = from + CHUNK < E ? CHUNK : E - from;
-            transpose(n, D, block->edges + from * D, D, turned, CHUNK);
-            multiply(0, NULL, C, padded(n), D, block->edge_weight, D, 1, turned, CHUNK,
+        for (int64_t from = 0; from < E; from += WIDE) {
+            const int64_t n = from + WIDE < E ? WIDE : E - from;
+            transpose(n, D, block->edges + from * D, D, turned, WIDE);
+            multiply(0, NULL, C, padded(n), D, block->edge_weight, D, 1, turned, WIDE,
                      bonds + from, ld);
         }
     }
@@ -258,7 +133,7 @@ static void with_margin(int64_t rows, int64_t D, int64_t P, const float *x, floa
 static int edge_backward(const Block *block, const float *grad, const Gradients *grads)
 {
     const int64_t C = block->channels, D = block->edge_channels, E = block->graphs->edges;
-    const int64_t ld = leading(E), P = padded(D), size = (CHUNK > BUNDLE ? CHUNK : BUNDLE) * P;
+    const int64_t ld = leading(E), P = padded(D), size = (WIDE > BUNDLE ? WIDE : BUNDLE) * P;
     float *W = scratch((C + E) * P), *edges = W + C * P, *room = W ? scratches(size) : NULL;
     if (!room) {
         free(W);
@@ -270,8 +145,8 @@ static int edge_backward(const Block *block, const float *grad, const Gradients 
     {
         float *result = own_part(room, size);
 #pragma omp for schedule(dynamic, 4) nowait
-        for (int64_t from = 0; from < E; from += CHUNK) {
-            const int64_t n = from + CHUNK < E ? CHUNK : E - from;
+        for (int64_t from = 0; from < E; from += WIDE) {
+            const int64_t n = from + WIDE < E ? WIDE : E - from;
             multiply(0, NULL, n, P, C, grad + from, 1, ld, W, P, result, P);
             for (int64_t i = 0; i < n; i++)
                 memcpy(grads->edges + (from + i) * D, result + i * P, (size_t)D * sizeof(float));
@@ -288,9 +163,6 @@ static int edge_backward(const Block *block, const float *grad, const Gradients 
     free(room);
     return DONE;
 }
-
-/* on with the next step unless this one failed */
-#define TRY(step) do { const int failed = (step); if (failed) return failed; } while (0)
 
 /* ---------------------------------------------------------------- forward
 
@@ -309,8 +181,8 @@ int block_forward(const Block *block, const float *x, float *memory, float *y)
     prepare_weights(block, &k);
     if (block->edge_weight) TRY(edge_forward(block, k.bonds));
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t from = 0; from < N; from += CHUNK) {
-        const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N), n = end - from;
+    for (int64_t from = 0; from < N; from += WIDE) {
+        const int64_t end = from + WIDE < padded(N) ? from + WIDE : padded(N), n = end - from;
         to_columns(block, diffused, from, end, k.h, ld);
         if (block->basis) leak(block->slope, C, n, k.h + from, ld);
         for (int64_t t = 0; t < block->towers; t++)
@@ -320,7 +192,7 @@ int block_forward(const Block *block, const float *x, float *memory, float *y)
     TRY(reduce_forward(block->graphs, &messages, k.aggregates));
     float *mixed = k.parts + 2 * w * ld;
     TRY(product_by_group(&g, k.mixes, k.aggregates, g.inputs * ld, mixed, rows.tower, 0));
-    float *room = scratches(C * CHUNK);
+    float *room = scratches(C * WIDE);
     if (!room) return NO_MEMORY;
     if (block->norm)
         norm_forward(block->norm, &rows, N, mixed, block->factor, k.xi, k.f, k.inverse);
@@ -330,10 +202,10 @@ int block_forward(const Block *block, const float *x, float *memory, float *y)
                 k.f[c * ld + i] = mixed[at(&rows, c) + i] * (block->factor ? block->factor[i] : 1);
 #pragma omp parallel
     {
-        float *sum = own_part(room, C * CHUNK);
+        float *sum = own_part(room, C * WIDE);
 #pragma omp for schedule(dynamic, 1)
-        for (int64_t from = 0; from < N; from += CHUNK) {
-            const int64_t end = from + CHUNK < N ? from + CHUNK : N, n = padded(end - from);
+        for (int64_t from = 0; from < N; from += WIDE) {
+            const int64_t end = from + WIDE < N ? from + WIDE : N, n = padded(end - from);
             const float *result = k.f + from;
             int64_t between = ld;
             for (int64_t c = 0; end == N && c < C; c++) /* no rubbish after the last node */
@@ -346,140 +218,12 @@ int block_forward(const Block *block, const float *x, float *memory, float *y)
             }
             if (block->combine) {
                 const float *of_h = block->combine, *of_u = of_h + C;
-                multiply(0, block->combine_bias, C, n, C, of_h, 2 * C, 1, k.h + from, ld, sum, CHUNK);
-                multiply(1, NULL, C, n, C, of_u, 2 * C, 1, k.u + from, ld, sum, CHUNK);
+                multiply(0, block->combine_bias, C, n, C, of_h, 2 * C, 1, k.h + from, ld, sum, WIDE);
+                multiply(1, NULL, C, n, C, of_u, 2 * C, 1, k.u + from, ld, sum, WIDE);
                 result = sum;
-                between = CHUNK;
+                between = WIDE;
             }
             transpose(C, end - from, result, between, y + from * C, C);
-            for (int64_t i = from * C; block->residual && i < end * C; i++) y[i] += x[i];
-        }
-    }
-    free(room);
-    return DONE;
-}
-
-/* ---------------------------------------------------------------- forward alone
-
-   The same without anything kept for a backward pass: tower by tower, and from the norm on chunk by
-   chunk, so that what is made stays near the processor. The norm is that of running statistics. */
-
-/* the norm after a factor s for every node is y = gain s x + shift: both [C] */
-static void fold_norm(const Norm *norm, int64_t C, float *gain, float *shift)
-{
-    for (int64_t c = 0; c < C; c++) {
-        gain[c] = norm ? norm->gain[c] / sqrtf(norm->var[c] + norm->eps) : 1;
-        shift[c] = norm ? norm->shift[c] - norm->mean[c] * gain[c] : 0;
-    }
-}
-
-/* what the filters of tower t give before the norm, f [C/T, N], from h [C/T, N] */
-static int infer_tower(const Block *block, const Kept *k, int64_t t, const float *edges, float *f)
-{
-    Groups g = groups_of(block);
-    const int64_t N = block->graphs->nodes, w = g.outputs, D = block->edge_channels, ld = g.ld;
-    const int64_t E = block->graphs->edges, ld_edges = leading(E);
-    const float *h = k->h + t * w * ld, *weights = k->products + 3 * t * w * w;
-    const float *shifts = k->shifts + 3 * t * w;
-    if (edges)
-#pragma omp parallel for schedule(static)
-        for (int64_t from = 0; from < padded(E); from += CHUNK) {
-            const int64_t n = from + CHUNK < padded(E) ? CHUNK : padded(E) - from;
-            multiply(0, NULL, w, n, D, block->edge_weight + t * w * D, D, 1, edges + from, ld_edges,
-                     k->bonds + from, ld_edges);
-        }
-#pragma omp parallel for schedule(static)
-    for (int64_t from = 0; from < padded(N); from += CHUNK) {
-        const int64_t n = from + CHUNK < padded(N) ? CHUNK : padded(N) - from;
-        multiply(0, shifts, 2 * w, n, w, weights, w, 1, h + from, ld, k->parts + from, ld);
-        multiply(0, shifts + 2 * w, w, n, w, weights + 2 * w * w, w, 1, h + from, ld, f + from, ld);
-    }
-    const Messages messages = {{w, w, 0, ld}, block->aggregators, block->names, k->parts,
-                               k->parts + w * ld, edges ? k->bonds : NULL, ld_edges,
-                               block->centre_is_node ? h : NULL};
-    TRY(reduce_forward(block->graphs, &messages, k->aggregates));
-    g.towers = 1;
-    return product_by_group(&g, k->mixes + t * g.groups * w * g.inputs, k->aggregates, 0, f, 0, 0);
-}
-
-/* as much of `keep` as is needed, with room for the edges' features as columns and for f [C, N] */
-static int64_t keep_little(const Block *block, float *memory, Kept *k)
-{
-    const Groups g = groups_of(block);
-    const int64_t C = block->channels, w = g.outputs, E = leading(block->graphs->edges);
-    int64_t used = 0;
-    k->h = take(memory, &used, C * g.ld);
-    k->f = take(memory, &used, C * g.ld);
-    k->parts = take(memory, &used, 2 * w * g.ld);
-    k->aggregates = take(memory, &used, g.inputs * g.ld);
-    k->bonds = take(memory, &used, block->edge_weight ? w * E : 0);
-    k->xi = take(memory, &used, block->edge_weight ? block->edge_channels * E : 0);
-    k->products = take(memory, &used, 3 * C * w);
-    k->mixes = take(memory, &used, g.towers * g.groups * w * g.inputs);
-    k->shifts = take(memory, &used, 3 * C);
-    k->inverse = take(memory, &used, 2 * C);
-    return used;
-}
-
-/* the floats of memory that block_infer works in */
-int block_infer_size(const Block *block, int64_t *floats)
-{
-    Kept nowhere;
-    *floats = keep_little(block, NULL, &nowhere);
-    return DONE;
-}
-
-int block_infer(const Block *block, const float *x, float *memory, float *y)
-{
-    Kept k;
-    on_large_pages(memory, memory + keep_little(block, memory, &k));
-    const int64_t C = block->channels, N = block->graphs->nodes, D = block->edge_channels;
-    const int64_t ld = leading(N), E = block->graphs->edges, w = C / block->towers;
-    float *edges = block->edge_weight ? k.xi : NULL, *gain = k.inverse, *shift = gain + C;
-    if (block->basis) TRY(diffuse(block->basis, &block->response, C, x, NULL, y, 0));
-    prepare_weights(block, &k);
-    fold_norm(block->norm, C, gain, shift);
-    if (edges) {
-        transpose(E, D, block->edges, D, edges, leading(E));
-        for (int64_t d = 0; d < D; d++)
-            memset(edges + d * leading(E) + E, 0, (size_t)(padded(E) - E) * sizeof(float));
-    }
-#pragma omp parallel for schedule(static)
-    for (int64_t from = 0; from < N; from += CHUNK) {
-        const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N);
-        to_columns(block, block->basis ? y : x, from, end, k.h, ld);
-        if (block->basis) leak(block->slope, C, end - from, k.h + from, ld);
-    }
-    for (int64_t t = 0; t < block->towers; t++)
-        TRY(infer_tower(block, &k, t, edges, k.f + t * w * ld));
-    float *room = scratches(2 * C * CHUNK);
-    if (!room) return NO_MEMORY;
-#pragma omp parallel
-    {
-        float *one = own_part(room, 2 * C * CHUNK), *other = one + C * CHUNK;
-#pragma omp for schedule(static)
-        for (int64_t from = 0; from < N; from += CHUNK) {
-            const int64_t end = from + CHUNK < N ? from + CHUNK : N, n = padded(end - from);
-            const float *result = one;
-            float s[CHUNK];
-            for (int64_t i = 0; i < n; i++)
-                s[i] = from + i >= N ? 0 : block->factor ? block->factor[from + i] : 1;
-            for (int64_t c = 0; c < C; c++)
-                for (int64_t i = 0; i < n; i++)
-                    one[c * CHUNK + i] = gain[c] * (s[i] * k.f[c * ld + from + i]) + shift[c];
-            if (block->across) {
-                multiply(0, block->across_bias, C, n, C, block->across, C, 1, one, CHUNK, other,
-                         CHUNK);
-                leak(block->slope, C, n, other, CHUNK);
-                result = other;
-            }
-            if (block->combine) {
-                const float *of_h = block->combine, *of_u = of_h + C;
-                multiply(0, block->combine_bias, C, n, C, of_h, 2 * C, 1, k.h + from, ld, one, CHUNK);
-                multiply(1, NULL, C, n, C, of_u, 2 * C, 1, other, CHUNK, one, CHUNK);
-                result = one;
-            }
-            transpose(C, end - from, result, CHUNK, y + from * C, C);
             for (int64_t i = from * C; block->residual && i < end * C; i++) y[i] += x[i];
         }
     }
@@ -518,8 +262,8 @@ int block_backward(const Block *block, const float *grad, float *memory, float *
     float *gf = s.f, *gh = s.h;
     float *own = s.parts + 2 * w * ld;
 #pragma omp parallel for schedule(dynamic, 1)
-    for (int64_t from = 0; from < N; from += CHUNK) {
-        const int64_t end = from + CHUNK < padded(N) ? from + CHUNK : padded(N), n = end - from;
+    for (int64_t from = 0; from < N; from += WIDE) {
+        const int64_t end = from + WIDE < padded(N) ? from + WIDE : padded(N), n = end - from;
         to_columns(block, grad, from, end, gy, ld);
         for (int64_t c = 0; !block->combine && c < C; c++)
             memset(gh + c * ld + from, 0, (size_t)n * sizeof(float));
@@ -562,8 +306,8 @@ int block_backward(const Block *block, const float *grad, float *memory, float *
 #pragma omp parallel
     {
 #pragma omp for schedule(dynamic, 1) nowait
-        for (int64_t from = 0; from < N; from += CHUNK) {
-            const int64_t end = from + CHUNK < N ? from + CHUNK : N, n = padded(end - from);
+        for (int64_t from = 0; from < N; from += WIDE) {
+            const int64_t end = from + WIDE < N ? from + WIDE : N, n = padded(end - from);
             for (int64_t t = 0; t < block->towers; t++)
                 multiply(1, NULL, w, n, 3 * w, k.products + 3 * t * w * w, 1, w,
                          s.parts + t * rows.tower + from, ld, gh + t * w * ld + from, ld);

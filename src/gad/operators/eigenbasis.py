@@ -12,10 +12,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gad import native
+
 # Neighbouring eigenvalues closer than this share an eigenspace.
 SAME_EIGENVALUE = 1e-8
 # Entries of the stacked dense matrices solved at once: bounds memory, not results.
 _STACK = 1 << 24
+# Nodes up to which the compiled kernel is quicker than LAPACK.
+_COMPILED = 128
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,19 @@ def decompose(
     """All eigenpairs of every component, in float64."""
     sizes = partition.sizes
     values = torch.zeros(int(sizes.sum()), dtype=torch.float64)
-    vectors = [values] * sizes.numel()
-    value_start = starts(sizes)
-    member_start = starts(sizes)
+    vectors = torch.zeros(int(sizes.square().sum()), dtype=torch.float64)
+    spectra = Spectra(values, vectors, sizes.clone())
+    compiled = (sizes <= _COMPILED) & native.accepts()
+    if compiled.any():
+        _decompose_compiled(source, target, weight, mass, partition, compiled, spectra)
+    if compiled.all():
+        return spectra
+    member_start, vector_start = starts(sizes), starts(sizes.square())
     unit_of_edge = partition.component[target]
     symmetric = -weight / (mass[target] * mass[source]).sqrt()
     edge_order = sizes[unit_of_edge].argsort(stable=True)
     edge_sizes = sizes[unit_of_edge][edge_order].contiguous()
-    for size in sizes.unique().tolist():
+    for size in sizes[~compiled].unique().tolist():
         units = (sizes == size).nonzero().flatten()
         low, high = torch.searchsorted(edge_sizes, torch.tensor([size, size + 1])).tolist()
         edges = edge_order[low:high]
@@ -103,10 +112,31 @@ def decompose(
             matrix.view(-1)[local[a:b] - first * size * size] = entries[a:b]
             nodes = partition.members[member_start[chosen, None] + within]
             lam, phi = _solve(matrix, mass[nodes])
-            values[value_start[chosen, None] + within] = lam
-            for unit, own in zip(chosen.tolist(), phi.flatten(1).unbind(), strict=True):
-                vectors[unit] = own
-    return Spectra(values, torch.cat(vectors), sizes.clone())
+            values[member_start[chosen, None] + within] = lam
+            for start, own in zip(vector_start[chosen].tolist(), phi, strict=True):
+                vectors[start : start + size * size] = own.flatten()
+    return spectra
+
+
+def _decompose_compiled(
+    source: Tensor,
+    target: Tensor,
+    weight: Tensor,
+    mass: Tensor,
+    partition: Partition,
+    chosen: Tensor,
+    spectra: Spectra,
+) -> None:
+    """The eigenpairs of the chosen components [U], one after the other, by the compiled kernel."""
+    sizes, units = partition.sizes, chosen.nonzero().flatten()
+    begin = torch.zeros(mass.numel() + 1, dtype=torch.int64)
+    begin[1:] = torch.bincount(target, minlength=mass.numel()).cumsum(0)
+    order = target.argsort(stable=True)
+    native.call(
+        "decompose", units.numel(), units, sizes, starts(sizes), starts(sizes.square()),
+        partition.members, partition.slot, mass.contiguous(), begin, order, source.contiguous(),
+        weight.contiguous(), spectra.values, spectra.vectors,
+    )  # fmt: skip
 
 
 def _solve(matrix: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:

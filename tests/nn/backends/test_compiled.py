@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize, prune
 
 from gad import native
-from gad.nn import BatchNorm, Diffusion, DirectionalAggregation, GADBlock, ImplicitDiffusion
+from gad.nn import (
+    BatchNorm,
+    Diffusion,
+    DirectionalAggregation,
+    GADBlock,
+    ImplicitDiffusion,
+    SpectralDiffusion,
+)
 from gad.nn.backends import compiled
 from gad.nn.norm import synchronise
 from gad.operators import Chebyshev, GraphOperators, Scheme
@@ -598,3 +605,111 @@ def test_many_neighbours_take_the_definition():
     x, edges = torch.randn(41, CHANNELS), torch.randn(80, EDGES)
     assert not takes_block(block(), x, operators, edges)
     assert block()(x, operators, edges).isfinite().all()
+
+
+# ------------------------------------------------------------------------------ values alone
+
+
+def inferred(module: nn.Module, *given) -> tuple[Tensor, Tensor]:
+    """What is predicted where nobody asks for gradients, by both paths."""
+    with torch.no_grad():
+        fast = module(*given)
+        with native.plain():
+            return fast, module(*given)
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"towers": 1}, {"towers": 10}, {"batch_norm": False}, {"graph_norm": False},
+    {"residual": False}, {"dropout": 0.5}, {"dx_centre": "node"}, {"messages": "plain"},
+    {"aggregators": ("std", "av", "sum", "min")}, {"scalers": ("identity",)},
+], ids=str)  # fmt: skip
+def test_values_alone_are_those_of_the_definition(options):
+    torch.manual_seed(0)
+    options = {"towers": 2, "edge_channels": EDGES, "aggregators": ("mean", "max", "dx"), **options}
+    for diffusion in (ImplicitDiffusion(CHANNELS), SpectralDiffusion(CHANNELS), None):
+        made = GADBlock(CHANNELS, diffusion=diffusion, **options).eval()
+        if made.norm is not None:
+            nn.init.uniform_(made.norm.running_mean)
+            nn.init.uniform_(made.norm.running_var, 0.5, 2)
+        assert takes_block(made)
+        torch.testing.assert_close(*inferred(made, *inputs()), rtol=1e-4, atol=1e-5)
+        filters = made.aggregation
+        torch.testing.assert_close(*inferred(filters, *inputs()), rtol=1e-4, atol=1e-5)
+
+
+def test_values_alone_without_edge_features_and_on_several_threads():
+    torch.manual_seed(0)
+    made = GADBlock(CHANNELS, diffusion=ImplicitDiffusion(CHANNELS), towers=2).eval()
+    x, operators, _ = inputs()
+    threads = torch.get_num_threads()
+    try:
+        for count in (1, 3):
+            torch.set_num_threads(count)
+            torch.testing.assert_close(*inferred(made, x, operators), rtol=1e-4, atol=1e-5)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def test_a_norm_in_training_follows_its_batches_without_gradients_too():
+    made = block()
+    other = copy.deepcopy(made)
+    with torch.no_grad():
+        y = made(*inputs())
+        with native.plain():
+            torch.testing.assert_close(y, other(*inputs()), rtol=1e-4, atol=1e-5)
+    assert made.norm.num_batches_tracked == 1
+    torch.testing.assert_close(made.norm.running_var, other.norm.running_var)
+
+
+def set_data(made: GADBlock) -> None:
+    made.across_towers.weight.data = 2 * made.across_towers.weight.data
+
+
+def shadow(made: GADBlock) -> None:
+    vars(made.combine)["weight"] = 2 * made.combine.weight.detach()
+
+
+def delete_bias(made: GADBlock) -> None:
+    made.combine.bias = None
+
+
+def transpose_in_place(made: GADBlock) -> None:
+    made.across_towers.weight.data = made.across_towers.weight.data.t()
+
+
+def name_an_attribute(made: GADBlock) -> None:
+    made.across_towers.note = "mine"
+
+
+def swap_norms(made: GADBlock) -> None:
+    made.norm = BatchNorm(CHANNELS)
+    nn.init.uniform_(made.norm.weight)
+
+
+def refill_delta(made: GADBlock) -> None:
+    made.aggregation.delta.fill_(3.0)
+
+
+def change_slope(made: GADBlock) -> None:
+    made.slope = 0.5
+
+
+def shift_times(made: GADBlock) -> None:
+    made.diffusion.set_times(4.0)
+
+
+@pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
+@pytest.mark.parametrize("change", [
+    set_data, shadow, delete_bias, transpose_in_place, name_an_attribute, swap_norms,
+    refill_delta, change_slope, shift_times,
+])  # fmt: skip
+def test_what_changes_between_two_calls_is_seen_by_the_second(change, training):
+    made, given = block().train(training), inputs()
+    before = inferred(made, *given)[0]
+    change(made)
+    made.train(training)
+    assert_same(made)
+    fast, slow = inferred(made, *given)
+    torch.testing.assert_close(fast, slow, rtol=1e-4, atol=1e-5)
+    if change is not name_an_attribute and not (change is swap_norms and training):
+        assert (fast - before).abs().max() > 1e-4
