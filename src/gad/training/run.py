@@ -12,6 +12,7 @@ from typing import Any
 from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
+from gad.data.splits import Split
 from gad.machine import is_first, join_slurm
 from gad.prediction.bases import SCRATCH, beginning
 from gad.prediction.metrics import metric_for
@@ -22,7 +23,7 @@ from gad.report.summary import RunSummary
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
 from gad.training.blending import with_blend
-from gad.training.dataset import Splitting, load_dataset, split_dataset
+from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.fit import Fitted, Hardware
 from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
 from gad.training.member import Member, checked_logger, fit_member
@@ -148,13 +149,7 @@ def train(
         if over:
             return _finished(folder)
         if is_first():
-            if dataset.rejects:
-                rejected, read = len(dataset.rejects), dataset.rows_read
-                reporter.message(f"{rejected} of {read} rows cannot be used: see rejects.csv")
-            write_rejects(folder, dataset)
-            write_standardised(folder, dataset)
-            for number, part in enumerate(splits):
-                part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
+            _write_rows(folder, dataset, splits, folds, reporter)
         fitted: list[tuple[int, Fitted]] = []
         for number in range(len(splits) * ensemble):
             fold, seed = number // ensemble, chosen.training.seed + number
@@ -197,12 +192,30 @@ def train(
         report=str(folder / "report.html"),
     )
     model = replace(model, notes=summary.notes())
+    _write_model(folder, model, summary)
+    return TrainingRun(folder, Predictor(model), summary)
+
+
+def _write_rows(
+    folder: Path, dataset: Dataset, splits: list[Split], folds: int | None, reporter: Reporter
+) -> None:
+    """What became of the rows: rejected, standardised, and which part each is in."""
+    if dataset.rejects:
+        rejected, read = len(dataset.rejects), dataset.rows_read
+        reporter.message(f"{rejected} of {read} rows cannot be used: see rejects.csv")
+    write_rejects(folder, dataset)
+    write_standardised(folder, dataset)
+    for number, part in enumerate(splits):
+        part.save(folder / ("split.json" if folds is None else f"split-{number}.json"))
+
+
+def _write_model(folder: Path, model: Model, summary: RunSummary) -> None:
+    """The model, its report and its summary; what was kept against interruption goes."""
     model.save(folder / "model.gad")
     write_report(folder / "report.html", summary)
     write_atomic(folder / "summary.json", json.dumps(summary.to_dict(), indent=1).encode())
     for leftover in (*folder.glob("member-*.ckpt"), *folder.glob("member-*.safetensors")):
         leftover.unlink()
-    return TrainingRun(folder, Predictor(model), summary)
 
 
 def _changes(
