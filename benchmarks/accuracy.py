@@ -8,6 +8,8 @@ of all are computed here from their predictions::
     GAD_DATA=... python -m benchmarks.accuracy --resume             # what is missing or outdated
     GAD_DATA=... python -m benchmarks.accuracy --resume --methods gad --sets esol
 
+``--suite admet`` is another set of tables, see :mod:`benchmarks.admet`.
+
 Every run has a process and a core to itself. It enters ``results/accuracy.json`` when it ends,
 together with what it was made by (versions, and our recipe), so an interrupted comparison goes on,
 and a changed recipe repeats our side only.
@@ -366,6 +368,11 @@ def save(path: Path, record: dict[str, Any]) -> None:
 
 
 def main() -> None:
+    if any(word.startswith("--suite") for word in sys.argv[1:]):
+        from benchmarks.admet import main as admet
+
+        admet()
+        return
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--sets", default=",".join(SETS), help="separated by commas")
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")

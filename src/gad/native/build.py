@@ -19,8 +19,10 @@ from pathlib import Path
 from gad.folders import cache_folder
 from gad.native.bindings import check_sizes
 
-_SOURCES = ("kernels.h", "block.h", "block.c", "infer.c", "norm.c", "products.c", "reduce.c", "spans.c",
-            "spectra.c")  # fmt: skip
+_SOURCES = (
+    *("kernels.h", "block.h", "block.c", "infer.c", "norm.c", "products.c"),
+    *("reduce.c", "spans.c", "spectra.c"),
+)
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno",
           "-fno-trapping-math")  # fmt: skip
 # With GAD_NATIVE=sanitize: every access and every arithmetic step is watched (make sanitize).

@@ -1,0 +1,256 @@
+"""The 22 tasks of TDC's ADMET group by its protocol: the default recipe beside boosted trees.
+
+The part ``test`` is fixed; ``train_val`` is divided anew for each seed by a scaffold split, 12.5 %
+for validation. Both methods choose on the validation rows alone::
+
+    GAD_DATA=... python -m benchmarks accuracy --suite admet                 # five seeds, hours
+    GAD_DATA=... python -m benchmarks accuracy --suite admet --resume        # what is missing
+    GAD_DATA=... python -m benchmarks accuracy --suite admet --tasks herg --seeds 1
+    GAD_DATA=... python -m benchmarks accuracy --suite admet --variant "blend=false" --seeds 1
+
+The trees are what a careful user would do instead: scikit-learn's histogram gradient boosting on
+RDKit's descriptors and 1,024 Morgan counts, the best of six settings on validation. A variant is
+the default recipe with settings changed, for which only validation is looked at: its rows go to
+``results/admet_variants.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import hashlib
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+from benchmarks import ROOT
+from gad.chem import canonical, parse, quiet
+from gad.data.atomic import write_atomic
+from gad.data.splits import Split, scaffold_split
+from gad.data.store.cache import scaffolds
+from gad.machine import machine
+from gad.settings.recipe import load_recipe, parse_setting
+
+VALIDATION = 0.125
+METHODS = ("gad", "trees")
+# Learning rate, leaves, L2: what the trees choose from.
+SETTINGS = [(rate, leaves, l2) for rate in (0.03, 0.1) for leaves in (8, 31) for l2 in (0.0, 10.0)]
+STEPS = 400
+HIGHER = {"AUROC", "AUPRC", "Spearman"}
+
+
+@dataclass(frozen=True)
+class Task:
+    """One table: SMILES and labels of all rows, and which are the test rows."""
+
+    name: str
+    kind: str
+    metric: str
+    published: list[float | None] | None
+    smiles: list[str]
+    labels: np.ndarray
+    test: np.ndarray
+
+    def split(self, seed: int) -> Split:
+        """The rows of each part for a seed."""
+        rest = np.setdiff1d(np.arange(len(self.smiles)), self.test)
+        with quiet:
+            keys = [canonical(parse(self.smiles[row])) for row in rest]
+        shares = (1 - VALIDATION, VALIDATION, 0.0)
+        drawn = scaffold_split(keys, scaffolds(keys, workers=1), shares, seed=seed)
+        return Split(rest[drawn.train], np.concatenate([rest[drawn.val], rest[drawn.test]]),
+                     self.test)  # fmt: skip
+
+    def score(self, rows: np.ndarray, predicted: np.ndarray) -> float:
+        """The task's metric."""
+        from scipy.stats import spearmanr
+        from sklearn.metrics import average_precision_score, mean_absolute_error, roc_auc_score
+
+        truth = self.labels[rows]
+        of = {
+            "MAE": lambda: mean_absolute_error(truth, predicted),
+            "Spearman": lambda: spearmanr(truth, predicted)[0],
+            "AUROC": lambda: roc_auc_score(truth, predicted),
+            "AUPRC": lambda: average_precision_score(truth, predicted),
+        }
+        return round(float(of[self.metric]()), 5)
+
+
+def tasks() -> dict[str, dict[str, Any]]:
+    """What the suite says of each task."""
+    folder = Path(os.environ.get("GAD_DATA") or sys.exit("set GAD_DATA")) / "tdc_admet"
+    return json.loads((folder / "metrics.json").read_text(encoding="utf-8"))["tasks"]
+
+
+def load(name: str) -> Task:
+    """Read a task."""
+    told = tasks()[name]
+    path = Path(os.environ["GAD_DATA"]) / "tdc_admet" / f"{name}.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    return Task(
+        name, told["kind"], told["metric"], told["published"],
+        [row["smiles"] for row in rows], np.array([float(row["y"]) for row in rows]),
+        np.array([k for k, row in enumerate(rows) if row["part"] == "test"]),
+    )  # fmt: skip
+
+
+def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict[str, np.ndarray]:
+    """The default recipe, nothing set but the seed and what a variant changes."""
+    import torch
+
+    import gad
+
+    torch.set_num_threads(1)
+    with tempfile.TemporaryDirectory() as folder:
+        parts = Path(folder) / "split.json"
+        split.save(parts)
+        table = Path(folder) / "table.csv"
+        with table.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file)
+            writer.writerow(["smiles", "y"])
+            writer.writerows(zip(task.smiles, task.labels.tolist(), strict=True))
+        run = gad.train(
+            table, smiles="smiles", target="y", split_file=parts, task=task.kind,
+            settings={**changes, "seed": seed}, workers=1, baselines=False,
+            out=Path(folder) / "run",
+        )  # fmt: skip
+        return {
+            part: run.model.predict([task.smiles[row] for row in rows])
+            for part, rows in split.parts()
+            if part != "train"
+        }
+
+
+def by_trees(task: Task, split: Split, seed: int) -> dict[str, np.ndarray]:
+    """Boosted trees on descriptors and counts, the best of the settings on validation."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    from gad.chem.fingerprints import morgan_counts
+    from gad.training.baselines import _described
+
+    with quiet:
+        molecules = [parse(text) for text in task.smiles]
+    x = np.concatenate([_described(task.smiles), morgan_counts(molecules)], axis=1)
+    best: tuple[float, dict[str, np.ndarray]] | None = None
+    for rate, leaves, l2 in SETTINGS:
+        common = {
+            "learning_rate": rate, "max_leaf_nodes": leaves, "l2_regularization": l2,
+            "max_iter": STEPS, "early_stopping": False, "random_state": seed,
+        }  # fmt: skip
+        if task.kind == "regression":
+            loss = "absolute_error" if task.metric == "MAE" else "squared_error"
+            model: Any = HistGradientBoostingRegressor(loss=loss, **common)
+        else:
+            model = HistGradientBoostingClassifier(**common)
+        model.fit(x[split.train], task.labels[split.train])
+        predict = model.predict if task.kind == "regression" else _second(model)
+        told = {part: predict(x[getattr(split, part)]) for part in ("val", "test")}
+        score = task.score(split.val, told["val"])
+        error = -score if task.metric in HIGHER else score
+        if best is None or error < best[0]:
+            best = error, told
+    assert best is not None
+    return best[1]
+
+
+def _second(model: Any) -> Any:
+    return lambda x: model.predict_proba(x)[:, 1]
+
+
+def made_by(method: str, variant: str) -> str:
+    """What a result depends on; a row made by anything else is out of date."""
+    if method == "trees":
+        return f"RDKit {version('rdkit')}, scikit-learn {version('scikit-learn')}"
+    from gad.prediction.bases import bases
+
+    parts = [json.dumps(load_recipe("default").to_dict(), sort_keys=True), variant]
+    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in bases().values()]
+    return "default recipe " + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def measure(name: str, seed: int, method: str, variant: str) -> dict[str, Any]:
+    """One method on one task by one seed; of a variant the test rows are not looked at."""
+    task = load(name)
+    split, start = task.split(seed), time.process_time()
+    changes = dict(parse_setting(text) for text in variant.split()) if variant else {}
+    told = by_gad(task, split, seed, changes) if method == "gad" else by_trees(task, split, seed)
+    row = {
+        "task": name, "seed": seed, "method": method, "variant": variant,
+        "metric": task.metric, "val": task.score(split.val, told["val"]),
+        "minutes": round((time.process_time() - start) / 60, 3),
+        "rows": {part: len(rows) for part, rows in split.parts()},
+        "made_by": made_by(method, variant),
+    }  # fmt: skip
+    return row if variant else {**row, "test": task.score(split.test, told["test"])}
+
+
+def collected(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rows by task: what each method has on test, ours on validation, and what it took."""
+    told: dict[str, Any] = {}
+    for name, about in tasks().items():
+        own = {
+            method: sorted((r for r in rows if (r["task"], r["method"]) == (name, method)),
+                           key=lambda r: r["seed"])
+            for method in METHODS
+        }  # fmt: skip
+        if any(own.values()):
+            told[name] = {
+                "metric": about["metric"],
+                "published": about["published"],
+                **{method: [r["test"] for r in found] for method, found in own.items()},
+                "val": [r["val"] for r in own["gad"]],
+                "trees_val": [r["val"] for r in own["trees"]],
+                "minutes": [r["minutes"] for r in own["gad"]],
+            }
+    return told
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--suite", default="admet", choices=["admet"])
+    parser.add_argument("--tasks", default="", help="separated by commas; all if left out")
+    parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
+    parser.add_argument("--seeds", type=int, default=5, help="how many, from 1")
+    parser.add_argument("--variant", default="", help="settings of ours that differ, by blanks")
+    parser.add_argument("--resume", action="store_true", help="keep the rows that are up to date")
+    parser.add_argument("--output", type=Path, help="where the record is kept")
+    arguments = parser.parse_args()
+    file = "admet_variants.json" if arguments.variant else "admet.json"
+    output = arguments.output or ROOT / "results" / file
+    names = arguments.tasks.split(",") if arguments.tasks else list(tasks())
+    methods = ["gad"] if arguments.variant else arguments.methods.split(",")
+    kept: list[dict[str, Any]] = []
+    if output.exists() and (arguments.resume or arguments.variant):
+        kept = json.loads(output.read_text(encoding="utf-8"))["rows"]
+        kept = [r for r in kept if r["made_by"] == made_by(r["method"], r["variant"])]
+    done = {(r["task"], r["seed"], r["method"], r["variant"]) for r in kept}
+    console = Console(width=120)
+    for seed in range(1, arguments.seeds + 1):
+        for name in names:
+            for method in methods:
+                if (name, seed, method, arguments.variant) in done:
+                    continue
+                row = measure(name, seed, method, arguments.variant)
+                kept.append(row)
+                console.print(
+                    f"{name}, seed {seed}, {method}: {row['metric']} {row['val']:.3f} validation, "
+                    f"{row.get('test', float('nan')):.3f} test, {row['minutes']:.1f} min"
+                )
+                record = {
+                    "what": (__doc__ or "").strip().partition("\n")[0],
+                    "machine": machine(),
+                    "tasks": {} if arguments.variant else collected(kept),
+                    "rows": kept,
+                }
+                write_atomic(output, (json.dumps(record, indent=1) + "\n").encode())
