@@ -22,6 +22,7 @@ from gad.cli.options import examples, unfolded
 from gad.cli.predict import evaluate, predict
 from gad.cli.pretrain import pretrain
 from gad.cli.reproduce import qm9, zinc
+from gad.cli.serve import serve
 from gad.cli.table import table
 from gad.cli.train import train
 from gad.cli.tune import tune
@@ -106,6 +107,15 @@ _add(
     _USE,
     "gad evaluate runs/esol/model.gad measured.csv --target logS",
     "gad evaluate model.gad zinc --json",
+)
+_add(
+    serve,
+    _USE,
+    "gad serve runs/esol/model.gad",
+    "gad serve sol=runs/esol/model.gad tox=runs/tox/model.gad --port 8080",
+    "GAD_API_KEY=secret gad serve model.gad --host 0.0.0.0",
+    'curl -s localhost:8000/v1/predict --json \'{"smiles": ["CCO"]}\'',
+    "curl -s localhost:8000/v1/predict/file -F file=@molecules.csv > predictions.csv",
 )
 _add(
     tune,

@@ -124,6 +124,7 @@ class Scorer:
         columns: the parts that the table's columns play.
         names: added column → the name under which it is written.
         uncertainty, embeddings, accelerator, neighbours: as in :class:`Request`.
+        loaded: the model itself, where it is here already and nothing travels.
     """
 
     model: str
@@ -134,6 +135,7 @@ class Scorer:
     embeddings: bool
     accelerator: str = "cpu"
     neighbours: int = 0
+    loaded: Predictor | None = None
 
     def __call__(self, chunk: Chunk) -> Scored:
         """Score the rows of a chunk; what its reader rejected stays rejected."""
@@ -158,7 +160,7 @@ class Scorer:
     @property
     def predictor(self) -> Predictor:
         """The model, loaded once by each process."""
-        return _loaded(self.model, self.stamp, self.accelerator)
+        return self.loaded or _loaded(self.model, self.stamp, self.accelerator)
 
     def _predict(self, chunk: Chunk) -> Prediction:
         columns, smiles = self.columns, self.columns.smiles
@@ -180,7 +182,11 @@ class Scorer:
 
 
 def scorer_for(
-    request: Request, table: Table, reporter: Reporter, extra: Iterable[str] = ()
+    request: Request,
+    table: Table,
+    reporter: Reporter,
+    extra: Iterable[str] = (),
+    loaded: Predictor | None = None,
 ) -> Scorer:
     """Find the columns of a table and the names of what is added; say what was guessed or renamed.
 
@@ -189,10 +195,12 @@ def scorer_for(
         table: the input, or its first part.
         reporter: hears what was guessed.
         extra: names of columns that the engine adds itself.
+        loaded: the model itself, where it is here already; its file is not looked at then.
     """
     path = Path(request.model)
-    stamp = digest(path) if path.is_file() else ""  # loading it says what is wrong
-    predictor = _loaded(str(request.model), stamp, request.accelerator)
+    # Loading it says what is wrong with it.
+    stamp = digest(path) if loaded is None and path.is_file() else ""
+    predictor = loaded or _loaded(str(request.model), stamp, request.accelerator)
     if not predictor.model.task.targets and not request.embeddings:
         raise ValueError(NOTHING)
     columns, messages = choose_columns(
@@ -227,6 +235,7 @@ def scorer_for(
         request.embeddings,
         request.accelerator,
         request.neighbours,
+        loaded,
     )
 
 

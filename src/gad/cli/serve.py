@@ -1,0 +1,105 @@
+"""``gad serve``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gad.cli.console import Outcome, errors, facts
+from gad.cli.options import option
+
+_LIMITS = "Limits of a request"
+_MEGABYTE = 1 << 20
+
+
+def serve(
+    model: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL …",
+            help="Model files. A request names them by the name of the file, or of its folder for "
+            "a model.gad; NAME=FILE gives another.",
+        ),
+    ],
+    host: Annotated[
+        str, option("Where to listen; 0.0.0.0 for the whole network.", metavar="ADDRESS")
+    ] = "127.0.0.1",
+    port: Annotated[int, option("0 for any free one.", min=0, max=65535, metavar="N")] = 8000,
+    api_key: Annotated[
+        str | None,
+        option(
+            "What requests must send as X-API-Key; better as the environment variable, which other "
+            "users of the machine do not see.",
+            envvar="GAD_API_KEY",
+            metavar="KEY",
+        ),
+    ] = None,
+    max_body: Annotated[
+        float, option("Megabytes of JSON.", min=0.001, metavar="MB", panel=_LIMITS)
+    ] = 4,
+    max_upload: Annotated[
+        float, option("Megabytes of a table.", min=0.001, metavar="MB", panel=_LIMITS)
+    ] = 256,
+    max_rows: Annotated[
+        int, option("Rows of a table.", min=1, metavar="N", panel=_LIMITS)
+    ] = 1_000_000,
+    max_molecules: Annotated[
+        int, option("Molecules in JSON.", min=1, metavar="N", panel=_LIMITS)
+    ] = 4096,
+    max_atoms: Annotated[
+        int, option("Atoms of a molecule.", min=1, metavar="N", panel=_LIMITS)
+    ] = 1000,
+    max_seconds: Annotated[
+        float, option("Until it is answered.", min=0.1, metavar="S", panel=_LIMITS)
+    ] = 60,
+    grace: Annotated[
+        float,
+        option("Seconds that requests under way have to end at a stop.", min=1, metavar="S"),
+    ] = 10,
+) -> Outcome:  # fmt: skip
+    """Answer HTTP requests with predictions, and show a page to look at molecules.
+
+    The page is at the address that is printed; the interface is described at /openapi.json and
+    /docs. Stop it with Ctrl-C or SIGTERM: requests under way are answered first.
+    """
+    from rich.text import Text
+
+    from gad.service import EXTRA
+
+    try:
+        import fastapi  # noqa: F401
+        import python_multipart  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise ImportError(EXTRA) from error
+    from gad.service.app import build_app
+    from gad.service.limits import Limits
+    from gad.service.metrics import Metrics
+    from gad.service.models import Models, named
+    from gad.service.server import address, listen, run
+
+    if api_key == "":
+        raise typer.BadParameter("--api-key: an empty key is none; leave it out")
+    limits = Limits(
+        body=round(max_body * _MEGABYTE),
+        upload=round(max_upload * _MEGABYTE),
+        rows=max_rows,
+        molecules=max_molecules,
+        atoms=max_atoms,
+        seconds=max_seconds,
+        waiting=4 * max_molecules,
+    )
+    models = Models.load(named(model))
+    metrics = Metrics()
+    with listen(host, port) as place:
+        url = address(place)
+
+        def ready() -> None:
+            names = ", ".join(models.names)
+            line = ("the page: ", (url, "bold"), f"   models: {names}   stop: Ctrl-C")
+            errors().print(Text.assemble(*line))
+
+        run(build_app(models, limits, api_key, metrics), place, grace=grace, ready=ready)
+    told = {"address": url, "models": models.names, "requests": metrics.requests}
+    return Outcome(told, facts({"stopped after": f"{metrics.requests:,} requests"}))

@@ -1,0 +1,122 @@
+"""Predictions as rows of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from inspect import signature
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gad.prediction.predictor import Prediction
+from gad.service.models import Served
+from gad.service.schemas import Explanation, ModelCard, Neighbour, Row, TargetInfo
+from gad.settings.task import Task
+
+Floats = npt.NDArray[np.float64]
+
+
+def rows_of(
+    model: Served,
+    texts: Sequence[str],
+    features: Floats | None,
+    uncertainty: bool,
+    explain: bool,
+    neighbours: int,
+) -> list[Row]:
+    """Predict molecules; each row has its values or, in its own place, why there are none."""
+    predictor = model.predictor
+    asked: dict[str, Any] = {"uncertainty": uncertainty, "neighbours": neighbours}
+    known = signature(predictor.predict_detailed).parameters
+    asked = {name: value for name, value in asked.items() if name in known}
+    prediction = predictor.predict_detailed(texts, features=features, **asked)
+    task = predictor.model.task
+    decided = [column.tolist() for column in task.decide(prediction.values)]
+    rows = [
+        Row.model_construct(
+            smiles=text,
+            values=dict(zip(task.names, values, strict=True)),
+            warning=prediction.warnings.get(place),
+            error=prediction.rejects.get(place),
+        )
+        for place, (text, *values) in enumerate(zip(texts, *decided, strict=True))
+    ]
+    _add_probabilities(rows, task, prediction)
+    if uncertainty:
+        _add_uncertainty(rows, task, prediction)
+    if neighbours:
+        _add_neighbours(rows, task, prediction)
+    if explain and hasattr(predictor, "explain"):
+        for row, found in zip(rows, predictor.explain(texts), strict=True):
+            row.explanation = None if found is None or row.error else _explanation(found)
+    return rows
+
+
+def _add_probabilities(rows: list[Row], task: Task, prediction: Prediction) -> None:
+    """Of the classes that have names; a target of 0 and 1 has its probability as its value."""
+    for target, own in task.each(prediction.values):
+        if target.classes:
+            each = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)
+            for row, shares in zip(rows, each.tolist(), strict=True):
+                row.probabilities = row.probabilities or {}
+                row.probabilities[target.name] = dict(zip(target.classes, shares, strict=True))
+
+
+def _add_uncertainty(rows: list[Row], task: Task, prediction: Prediction) -> None:
+    names = task.names
+    for place, row in enumerate(rows):
+        row.lower = dict(zip(names, prediction.lower[place].tolist(), strict=True))
+        row.upper = dict(zip(names, prediction.upper[place].tolist(), strict=True))
+        if prediction.std is not None:
+            firsts = (prediction.std[place, span.start].item() for span in task.spans)
+            row.std = dict(zip(names, firsts, strict=True))
+    domain, similarity = (getattr(prediction, name, None) for name in ("domain", "similarity"))
+    if domain is not None and similarity is not None:
+        for row, word, near in zip(rows, domain, similarity, strict=True):
+            if row.error is None:
+                row.domain, row.similarity = word, float(near)
+
+
+def _add_neighbours(rows: list[Row], task: Task, prediction: Prediction) -> None:
+    found: list[list[Any]] = getattr(prediction, "neighbours", None) or [[] for _ in rows]
+    for row, near in zip(rows, found, strict=True):
+        row.neighbours = [
+            Neighbour.model_construct(
+                smiles=one.smiles,
+                similarity=float(one.similarity),
+                values=dict(zip(task.names, list(one.values), strict=True)),
+            )
+            for one in near
+        ]
+
+
+def _explanation(found: Any) -> Explanation:
+    return Explanation.model_construct(
+        prediction=found.prediction.tolist(),
+        baseline=found.baseline.tolist(),
+        atoms=found.atoms.tolist(),
+        bonds=None if found.bonds is None else found.bonds.tolist(),
+        whole=found.whole.tolist(),
+    )
+
+
+def targets_of(task: Task) -> list[TargetInfo]:
+    """What is predicted."""
+    return [
+        TargetInfo.model_construct(
+            name=target.name, kind=target.kind, unit=target.unit, classes=list(target.classes)
+        )
+        for target in task.targets
+    ]
+
+
+def card_of(model: Served) -> ModelCard:
+    """A model as GET /v1/models tells of it."""
+    inner = model.predictor.model
+    return ModelCard.model_construct(
+        name=model.name,
+        targets=targets_of(inner.task),
+        features=list(inner.features),
+        card=model.card,
+    )
