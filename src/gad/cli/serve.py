@@ -77,7 +77,7 @@ def serve(
     from gad.service.limits import Limits
     from gad.service.metrics import Metrics
     from gad.service.models import Models, named
-    from gad.service.server import address, listen, run
+    from gad.service.server import Server, address, listen, run
 
     if api_key == "":
         raise typer.BadParameter("--api-key: an empty key is none; leave it out")
@@ -100,6 +100,6 @@ def serve(
             line = ("the page: ", (url, "bold"), f"   models: {names}   stop: Ctrl-C")
             errors().print(Text.assemble(*line))
 
-        run(build_app(models, limits, api_key, metrics), place, grace=grace, ready=ready)
+        run(Server(build_app(models, limits, api_key, metrics), grace, ready), place)
     told = {"address": url, "models": models.names, "requests": metrics.requests}
     return Outcome(told, facts({"stopped after": f"{metrics.requests:,} requests"}))

@@ -108,7 +108,7 @@ class Files:
         encoder = format_of(Path(f"out.{form}"), names, table.types).encoder(cast(BinaryIO, out))
         for chunk in table.chunks(CHUNK):
             if chunk.start + len(chunk) > self._limits.rows:
-                raise TableError(self._too_many())
+                raise Refusal(413, self._too_many())
             scored = self._scored(scorer, chunk)
             encoder.write(ordered(scored.columns, names))
             rejected = len(scored.rejects)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+
+
+def _encodable(text: str) -> str:
+    """Half a surrogate pair can be written in JSON, but it is no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("this is no text: it has half a character in it") from None
+    return text
+
+
+Text = Annotated[str, AfterValidator(_encodable)]
 
 
 class Asked(BaseModel):
@@ -26,7 +38,7 @@ class PredictRequest(Asked):
             ]
         }
     )
-    smiles: list[str] = Field(description="The molecules.")
+    smiles: list[Text] = Field(description="The molecules.")
     model: str | None = Field(None, description="A name of GET /v1/models; the first if left out.")
     uncertainty: bool = Field(True, description="Add the interval, spread and domain.")
     explain: bool = Field(False, description="Add the share of every atom.")
@@ -113,7 +125,7 @@ class DrawRequest(Asked):
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"smiles": [ASPIRIN], "geometry": True}]}
     )
-    smiles: list[str] = Field(max_length=64)
+    smiles: list[Text] = Field(max_length=64)
     model: str | None = Field(None, description="Draw them in the form that this model reads.")
     width: int = Field(420, ge=40, le=1200)
     height: int = Field(320, ge=40, le=1200)

@@ -33,34 +33,41 @@ def address(place: socket.socket) -> str:
     return f"http://{shown}:{port}/"
 
 
-def run(
-    app: ASGIApp, place: socket.socket, *, grace: float, ready: Callable[[], None] = lambda: None
-) -> None:
-    """Serve until interrupted or terminated; requests under way have ``grace`` seconds to end."""
-    # The networks are small: threads of our own are quicker than PyTorch's.
-    torch.set_num_threads(1)
-    config = uvicorn.Config(
-        app,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=max(1, round(grace)),
-        timeout_keep_alive=30,
-        h11_max_incomplete_event_size=64 << 10,
-        backlog=512,
-    )
-    # uvicorn repeats the signal when it is done; a stop that was asked for is no failure.
-    with suppress(KeyboardInterrupt):
-        _Server(config, ready).run(sockets=[place])
+class Server(uvicorn.Server):
+    """uvicorn, told how long requests under way may take at a stop, and telling when it is ready.
 
+    Args:
+        app: what is served.
+        grace: seconds.
+        ready: is called when requests are answered.
+    """
 
-class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, grace: float = 10, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=max(1, round(grace)),
+            timeout_keep_alive=30,
+            backlog=512,
+        )
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Say when requests are answered."""
+        """Begin to listen, and say so."""
         await super().startup(sockets)
         if self.started:
             self._ready()
+
+
+def run(server: Server, place: socket.socket) -> None:
+    """Serve until interrupted or terminated; requests under way are answered first."""
+    # The networks are small: threads of our own are quicker than PyTorch's.
+    torch.set_num_threads(1)
+    # uvicorn repeats the signal when it is done; a stop that was asked for is no failure.
+    with suppress(KeyboardInterrupt):
+        server.run(sockets=[place])

@@ -1,0 +1,1 @@
+"""The service under load; see ``benchmarks/README.md``."""

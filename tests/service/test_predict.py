@@ -1,0 +1,187 @@
+"""POST /v1/predict, and what else is asked by JSON."""
+
+from __future__ import annotations
+
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import gad
+from gad.data.known import load_esol
+from gad.service.limits import Limits
+
+
+def strict(text: str):
+    """Read JSON; NaN is none."""
+
+    def no(constant: str):
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=no)
+
+
+def asked(client, **body):
+    answer = client.post("/v1/predict", json=body)
+    assert answer.status_code == 200, answer.text
+    return strict(answer.text)
+
+
+def test_a_service_predicts_what_the_model_predicts(client, esol):
+    smiles = list(load_esol().smiles[200:230])
+    told = asked(client, smiles=smiles, model="esol")
+    alone = gad.load(esol).predict_detailed(smiles)
+    rows = told["predictions"]
+    assert told["model"] == "esol"
+    assert [row["smiles"] for row in rows] == smiles
+    name = told["targets"][0]["name"]
+    for key, values in (("values", alone.values), ("lower", alone.lower), ("upper", alone.upper)):
+        np.testing.assert_allclose(
+            [row[key][name] for row in rows], values[:, 0], rtol=1e-5, atol=1e-5
+        )
+
+
+def test_a_bad_smiles_has_its_reason_in_its_own_place(client):
+    rows = asked(client, smiles=["CCO", "CF(C)C", "", "c1ccccc1"], explain=True, neighbours=2)
+    errors = [row["error"] for row in rows["predictions"]]
+    assert errors[0] is errors[3] is None
+    assert "valence" in errors[1]
+    assert "empty" in errors[2]
+    good = asked(client, smiles=["CCO", "c1ccccc1"])["predictions"]
+    for row, same in zip([rows["predictions"][0], rows["predictions"][3]], good, strict=True):
+        assert row["values"]["target"] == pytest.approx(same["values"]["target"], rel=1e-5)
+    assert rows["predictions"][1]["values"] == {"target": None}
+    assert rows["predictions"][1]["explanation"] is None
+
+
+def test_nothing_to_predict_is_predicted(client):
+    assert asked(client, smiles=[])["predictions"] == []
+
+
+def test_words_probabilities_spread_and_own_columns(client, mixed):
+    smiles = ["CCO", "c1ccccc1", "bad"]
+    told = asked(client, smiles=smiles, model="mixed", features=[[10.0], [20.0], [30.0]])
+    one, two, bad = told["predictions"]
+    assert [target["kind"] for target in told["targets"]] == ["regression", "multiclass", "binary"]
+    chances = one["probabilities"]["band"]
+    assert set(chances) == {"low", "middle", "high"}
+    assert math.isclose(sum(chances.values()), 1, rel_tol=1e-6)
+    assert one["values"]["band"] == max(chances, key=chances.get)
+    assert 0 <= two["values"]["hit"] <= 1
+    assert one["std"]["logS"] >= 0
+    assert bad["values"] == {"logS": None, "band": None, "hit": None}
+    alone = gad.load(mixed).predict_detailed(smiles, features=[[10.0], [20.0], [30.0]])
+    assert one["values"]["logS"] == pytest.approx(alone.values[0, 0], rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "word"),
+    [
+        ({"smiles": ["CCO"], "model": "mixed"}, 422, "mass"),
+        ({"smiles": ["CCO"], "model": "mixed", "features": [[1.0], [2.0]]}, 422, "2 rows"),
+        ({"smiles": ["CCO"], "features": [[1.0]]}, 422, "no features"),
+        ({"smiles": ["CCO"], "model": "esoll"}, 404, "esol"),
+        ({"smiles": ["CCO"], "model": "../../../etc/passwd"}, 404, "/v1/models"),
+        ({"smiles": "CCO"}, 422, "smiles"),
+        ({"smiles": [1]}, 422, "smiles.0"),
+        ({"smiles": ["CCO"], "file": "/etc/passwd"}, 422, "file"),
+        ({"smiles": ["CCO"], "uncertainty": "yes"}, 422, "uncertainty"),
+        ({}, 422, "smiles"),
+        ({"smiles": ["C" * 1001]}, 413, "1,001 atoms"),
+        ({"smiles": ["C"] * 4097}, 413, "4,097 molecules"),
+    ],
+)
+def test_a_refusal_says_what_is_wrong(client, body, code, word):
+    answer = client.post("/v1/predict", json=body)
+    assert (answer.status_code, set(answer.json())) == (code, {"error"})
+    assert word in answer.json()["error"]
+
+
+def test_requests_that_come_together_are_predicted_together(client, esol):
+    smiles = list(load_esol().smiles[:48])
+    with ThreadPoolExecutor(16) as threads:
+        told = list(threads.map(lambda s: asked(client, smiles=[s], model="esol"), smiles))
+    values = [answer["predictions"][0]["values"]["target"] for answer in told]
+    np.testing.assert_allclose(values, gad.load(esol).predict(smiles), rtol=1e-4, atol=1e-4)
+    sizes = [
+        line for line in client.get("/metrics").text.splitlines() if "gad_batch_molecules" in line
+    ]
+    ones = next(int(line.split()[-1]) for line in sizes if 'le="1"' in line)
+    total = next(int(line.split()[-1]) for line in sizes if "_count" in line)
+    assert total > ones  # some batches had more than one molecule
+
+
+def test_time_is_limited_and_the_service_goes_on(served):
+    client = served(limits=Limits(seconds=0.4))
+    answer = client.post("/v1/predict", json={"smiles": list(load_esol().smiles) * 3})
+    assert answer.status_code == 408
+    assert "seconds" in answer.json()["error"]
+    assert asked(client, smiles=["CCO"])["predictions"][0]["error"] is None
+
+
+def test_more_than_may_wait_is_told_to_come_again(served):
+    client = served(limits=Limits(waiting=300))
+    smiles = list(load_esol().smiles[:290])
+    with ThreadPoolExecutor(6) as threads:
+        codes = list(
+            threads.map(
+                lambda _: client.post("/v1/predict", json={"smiles": smiles}).status_code, range(6)
+            )
+        )
+    assert set(codes) == {200, 429}
+
+
+def test_an_api_key_is_asked_for(served):
+    client = served(api_key="süß")
+    body = {"smiles": ["CCO"]}
+    assert client.get("/").status_code == client.get("/healthz").status_code == 200
+    for path in ("/v1/models", "/metrics"):
+        assert client.get(path).status_code == 401
+    for key in ("", "wrong", "süßer"):
+        answer = client.post("/v1/predict", json=body, headers={b"X-API-Key": key.encode()})
+        assert (answer.status_code, "X-API-Key" in answer.text) == (401, True)
+    for headers in ({b"X-API-Key": "süß".encode()}, {b"Authorization": "Bearer süß".encode()}):
+        assert client.post("/v1/predict", json=body, headers=headers).status_code == 200
+
+
+def test_models_tell_of_themselves(client):
+    models = strict(client.get("/v1/models").text)["models"]
+    assert [model["name"] for model in models] == ["esol", "mixed"]
+    assert models[0]["card"]["recipe"]["scheme"] == "implicit"
+    assert models[1]["features"] == ["mass"]
+    assert all(t >= 0 for layer in models[0]["card"]["times"] for t in layer)
+
+
+def test_the_interface_is_described_with_examples_and_comes_from_here(client):
+    described = client.get("/openapi.json").json()
+    assert {"/v1/predict", "/v1/predict/file", "/v1/models", "/healthz", "/metrics"} <= set(
+        described["paths"]
+    )
+    example = described["components"]["schemas"]["PredictRequest"]["examples"][0]
+    assert asked(client, **example)["predictions"]
+    listing = client.get("/docs").text
+    assert "/v1/predict/file" in listing
+    for text in (listing, client.get("/").text):
+        assert "http://" not in text
+        assert "https://" not in text
+
+
+def test_headers_let_nothing_in_from_elsewhere(client):
+    policy = client.get("/").headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'")
+
+
+def test_metrics_are_prometheus_text(client):
+    asked(client, smiles=["CCO", "bad"])
+    lines = client.get("/metrics").text.splitlines()
+    samples = [line for line in lines if not line.startswith("#")]
+    assert all(math.isfinite(float(line.rsplit(" ", 1)[1])) for line in samples)
+    assert any('gad_molecules_total{model="esol",outcome="rejected"}' in line for line in samples)
+    buckets = [
+        int(line.rsplit(" ", 1)[1])
+        for line in samples
+        if line.startswith('gad_request_seconds_bucket{path="/v1/predict",')
+    ]
+    assert buckets == sorted(buckets)
