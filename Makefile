@@ -40,6 +40,7 @@ run: $(STAMP) ## train on measured solubilities, evaluate, predict; a report at 
 	$(BIN)/gad draw "CC(=O)Oc1ccccc1C(=O)O" --atom 1 --time 5 -o $(DEMO)/heat.svg
 	@cat $(DEMO)/predictions.csv
 	@echo "The report: $(DEMO)/report.html   A unit of heat on aspirin: $(DEMO)/heat.svg"
+	@echo "The page: run  $(BIN)/gad serve $(DEMO)/model.gad  and open http://127.0.0.1:8000/"
 
 test: lint types contract tests ## every check, as in continuous integration
 

@@ -36,7 +36,6 @@ function complain(text) {
   $("problem").textContent = text || "";
   $("problem").hidden = !text;
   $("smiles").setAttribute("aria-invalid", String(Boolean(text)));
-  if (text) document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
 }
 
 async function guarded(work) {
@@ -86,7 +85,11 @@ function open(smiles) {
 async function one(smiles, signal) {
   const name = model().name;
   const [drawing] = await api.draw({ smiles: [smiles], model: name, geometry: true }, signal);
-  if (drawing.error) { complain(drawing.error); return; }
+  if (drawing.error) {
+    complain(drawing.error);
+    document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
+    return;
+  }
   complain("");
   $("one").hidden = false;
   state.row = null;
@@ -94,6 +97,13 @@ async function one(smiles, signal) {
   $("share-key").hidden = true;
   $("share-note").textContent = "";
   warm(drawing);
+  const { features } = model();
+  if (features.length) {
+    $("prediction").replaceChildren();
+    $("near").replaceChildren();
+    complain(`This model also wants the columns ${features.join(", ")}: open a table that has them.`);
+    return;
+  }
   const answer = await api.predict({ smiles: [smiles], model: name, explain: true, neighbours: 3 }, signal);
   if (signal.aborted) return;
   [state.row] = answer.predictions;

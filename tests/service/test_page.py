@@ -1,0 +1,220 @@
+"""The page in a real browser: Debian's chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import gad
+from gad.chem.draw import layout
+from gad.operators import HEAT, IMPLICIT, Eigenbasis
+
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
+CHROMIUM = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium: apt-get install chromium"),
+]
+
+FLAGS = (
+    "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
+    "--disable-background-networking --disable-component-update --disable-sync"
+)
+ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
+DROP = """([name, text]) => {
+    const data = new DataTransfer();
+    data.items.add(new File([text], name));
+    for (const kind of ["dragenter", "dragover", "drop"])
+        window.dispatchEvent(new DragEvent(kind, {dataTransfer: data, cancelable: true}));
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[object]:
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=FLAGS.split())
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, url):
+    """Open the page in windows of a given size; nothing may be wrong in the console."""
+    contexts, wrong, foreign = [], [], []
+
+    def opened(width: int = 1200, height: int = 900, **options):
+        context = browser.new_context(viewport={"width": width, "height": height}, **options)
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda m: m.type in {"error", "warning"} and wrong.append(m.text))
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.on("request", lambda r: r.url.startswith((url, "blob:")) or foreign.append(r.url))
+        page.goto(url)
+        page.wait_for_selector("#prediction .value")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert wrong == []
+    assert foreign == []
+
+
+@pytest.fixture
+def page(open_page):
+    return open_page()
+
+
+def typed(page, text: str) -> None:
+    page.fill("#smiles", text)
+
+
+def test_what_is_typed_is_drawn_and_predicted(page, esol):
+    smiles = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
+    typed(page, smiles)
+    page.wait_for_function("() => window.gad.row && window.gad.row.smiles.startsWith('Cn1')")
+    shown = float(page.inner_text("#prediction .value").split()[0].replace("−", "-"))
+    assert shown == pytest.approx(float(gad.load(esol).predict([smiles])[0]), abs=0.006)
+    assert page.locator("#molecule circle.atom").count() == 14
+    assert page.locator("#prediction .interval").is_visible()
+    assert smiles.replace("(", "(") in page.evaluate("() => decodeURIComponent(location.hash)")
+
+
+def test_an_error_is_said_and_goes_away(page):
+    typed(page, "CC(C")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "Parse Error" in page.inner_text("#problem")
+    assert page.get_attribute("#smiles", "aria-invalid") == "true"
+    typed(page, "CC(C)C")
+    page.wait_for_selector("#problem", state="hidden")
+    page.wait_for_function("() => window.gad.row && window.gad.row.smiles === 'CC(C)C'")
+
+
+def exact(smiles: str, atom: int, time: float, scheme) -> tuple[np.ndarray, np.ndarray]:
+    """Heat and |B_dx| of it, by the library."""
+    bonds = torch.tensor([bond[:2] for bond in layout(smiles).bonds])
+    count = len(layout(smiles).symbols)
+    operators = gad.build_operators(torch.cat([bonds, bonds.flip(1)]).t(), count)
+    x = torch.zeros(count, 1)
+    x[atom] = 1
+    h = Eigenbasis()(operators, x, torch.tensor([time]), scheme)
+    return h[:, 0].numpy(), operators.directional_derivative(h)[:, 0].numpy()
+
+
+def test_heat_spreads_from_the_atom_that_is_clicked(page):
+    page.locator("#heat-picture circle.atom").nth(3).click()
+    page.locator("#time").fill("230")
+    told = page.evaluate("() => window.gad.told")
+    assert told["t"] == pytest.approx(10**0.3)
+    heat, slope = exact(ASPIRIN, 3, told["t"], IMPLICIT)
+    np.testing.assert_allclose(told["h"], heat, atol=1e-5)
+    np.testing.assert_allclose(told["filtered"], slope, atol=1e-5)
+    page.click("#scheme-spectral")
+    heat, _ = exact(ASPIRIN, 3, told["t"], HEAT)
+    np.testing.assert_allclose(page.evaluate("() => window.gad.told.h"), heat, atol=1e-5)
+    page.click("#filter-av")
+    assert page.get_attribute("#filter-av", "aria-pressed") == "true"
+    discs = page.locator("#heat-picture g circle").evaluate_all(
+        "all => all.map(c => Number(c.getAttribute('opacity')))"
+    )
+    np.testing.assert_allclose(discs, heat / heat.max(), atol=2e-4)
+    page.locator("#time").fill("0")
+    assert page.evaluate("() => window.gad.told.h.filter(x => x !== 0)") == [1]
+
+
+def test_the_keyboard_is_enough(page):
+    page.locator("#heat-picture circle.atom.source").focus()
+    first = page.evaluate("() => window.gad.atom")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("() => window.gad.atom") == (first + 1) % 13
+    page.focus("#time")
+    before = page.evaluate("() => window.gad.told.t")
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("() => window.gad.told.t") > before
+    page.focus("#smiles")
+    reached = set()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate("() => document.activeElement.id || document.activeElement.tagName")
+        )
+    assert {"sketch", "file", "play", "time", "scheme-spectral", "filter-av"} <= reached
+
+
+def test_a_table_that_is_dropped_is_predicted_sorted_filtered_and_downloaded(page, client):
+    text = "name,smiles\nzeta,CCO\nalpha,c1ccccc1\nbroken,C(\nmiddle,CCCCCCCC\n"
+    page.evaluate(DROP, ["some.csv", text])
+    page.wait_for_selector("#table tbody tr")
+    assert page.locator("#table tbody tr").count() == 4
+    assert "1 could not be read" in page.inner_text("#many-told")
+    page.click("#table th:has-text('name') button")
+    names = page.locator("#table tbody tr td:nth-child(2)")
+    assert names.all_inner_texts() == ["alpha", "broken", "middle", "zeta"]
+    page.click("#table th:has-text('target_pred') button")
+    page.click("#table th:has-text('target_pred') button")
+    values = page.locator("#table tbody tr td:nth-child(4)").all_inner_texts()
+    numbers = [float(value) for value in values if value]
+    assert numbers == sorted(numbers, reverse=True)
+    assert values[-1] == ""  # what has no value stands last, either way
+    page.fill("#filter", "alph")
+    assert page.locator("#table tbody tr").count() == 1
+    with page.expect_download() as waiting:
+        page.click("#download")
+    rows = list(csv.DictReader(io.StringIO(waiting.value.path().read_text(encoding="utf-8"))))
+    answer = client.post(
+        "/v1/predict/file?uncertainty=true",
+        content=text,
+        headers={"Content-Type": "text/csv"},
+    )
+    whole = list(csv.DictReader(io.StringIO(answer.text)))
+    assert rows == [row for row in whole if row["name"] == "alpha"]
+    page.wait_for_selector("#table td.drawn svg")
+    page.click("#table td.drawn button")
+    page.wait_for_function("() => window.gad.row && window.gad.row.smiles === 'c1ccccc1'")
+    assert "spans 2 dimensions" in page.inner_text("#heat-note")
+
+
+def test_many_lines_are_a_table_and_a_file_of_another_kind_is_refused(page):
+    typed(page, "CCO ethanol\nC(\nc1ccccc1O phenol")
+    page.wait_for_selector("#table tbody tr")
+    assert page.locator("#table tbody tr").count() == 3
+    assert page.locator("#table td.bad").nth(1).inner_text() != ""
+    page.evaluate(DROP, ["report.pdf", "%PDF"])
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "report.pdf" in page.inner_text("#problem")
+
+
+def test_another_model_may_want_more(page):
+    page.select_option("#model", "mixed")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "mass" in page.inner_text("#problem")
+    page.select_option("#model", "esol")
+    page.wait_for_selector("#problem", state="hidden")
+
+
+def test_a_molecule_can_be_drawn_by_hand(page):
+    page.click("#sketch")
+    page.wait_for_selector("#canvas canvas, #canvas *")
+    page.wait_for_timeout(500)
+    page.click("#sketch-take")
+    page.wait_for_function("() => document.getElementById('smiles').value.includes('c1ccccc1')")
+    page.wait_for_selector("#problem", state="hidden")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_phone_shows_all_of_it(open_page, scheme):
+    page = open_page(375, 720, color_scheme=scheme, has_touch=True)
+    typed(page, "CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O\nCCO")
+    page.wait_for_selector("#table tbody tr")
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+    page.locator("#heat-picture circle.atom").nth(2).tap()
+    assert page.evaluate("() => window.gad.atom") == 2
+    ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+    assert (int(ground.split("(")[1].split(",")[0]) < 60) == (scheme == "dark")
