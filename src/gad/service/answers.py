@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -27,10 +26,13 @@ def rows_of(
 ) -> list[Row]:
     """Predict molecules; each row has its values or, in its own place, why there are none."""
     predictor = model.predictor
-    asked: dict[str, Any] = {"uncertainty": uncertainty, "neighbours": neighbours}
-    known = signature(predictor.predict_detailed).parameters
-    asked = {name: value for name, value in asked.items() if name in known}
-    prediction = predictor.predict_detailed(texts, features=features, **asked)
+    kept = predictor.trust.neighbours is not None
+    prediction = predictor.predict_detailed(
+        texts,
+        features=features,
+        uncertainty=uncertainty,
+        neighbours=neighbours if kept else 0,
+    )
     task = predictor.model.task
     decided = [column.tolist() for column in task.decide(prediction.values)]
     rows = [
@@ -71,21 +73,22 @@ def _add_uncertainty(rows: list[Row], task: Task, prediction: Prediction) -> Non
         if prediction.std is not None:
             firsts = (prediction.std[place, span.start].item() for span in task.spans)
             row.std = dict(zip(names, firsts, strict=True))
-    domain, similarity = (getattr(prediction, name, None) for name in ("domain", "similarity"))
-    if domain is not None and similarity is not None:
-        for row, word, near in zip(rows, domain, similarity, strict=True):
-            if row.error is None:
-                row.domain, row.similarity = word, float(near)
+        if prediction.domain is not None:
+            row.domain = prediction.domain[place] or None
+        if prediction.similarity is not None:
+            row.similarity = prediction.similarity[place].item()
+        if prediction.sets is not None:
+            sets = zip(names, prediction.sets[place], strict=True)
+            row.sets = {name: list(found) for name, found in sets if found is not None}
 
 
 def _add_neighbours(rows: list[Row], task: Task, prediction: Prediction) -> None:
-    found: list[list[Any]] = getattr(prediction, "neighbours", None) or [[] for _ in rows]
-    for row, near in zip(rows, found, strict=True):
+    for row, near in zip(rows, prediction.neighbours or [[]] * len(rows), strict=True):
         row.neighbours = [
             Neighbour.model_construct(
                 smiles=one.smiles,
-                similarity=float(one.similarity),
-                values=dict(zip(task.names, list(one.values), strict=True)),
+                similarity=one.similarity,
+                values=dict(zip(task.names, one.values, strict=True)),
             )
             for one in near
         ]

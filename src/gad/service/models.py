@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gad.prediction.model_file import ModelFileError
-from gad.prediction.predictor import Predictor
+from gad.prediction.predictor import NOTHING, Predictor
 from gad.service.limits import Refusal
 from gad.words import did_you_mean
 
@@ -51,6 +51,8 @@ class Models:
                 raise ModelFileError(
                     f"{path} was trained on the graphs of a known data set and cannot read SMILES"
                 )
+            if not predictor.targets:
+                raise ModelFileError(f"{path}: {NOTHING}")
             served.append(Served(name, predictor))
         return Models(served)
 

@@ -81,6 +81,9 @@ class Row(BaseModel):
     upper: dict[str, float | None] | None = None
     domain: str | None = Field(None, description="inside, edge or outside of what was learned.")
     similarity: float | None = Field(None, description="To the nearest training molecule.")
+    sets: dict[str, list[str]] | None = Field(
+        None, description="Target → the classes that cannot be ruled out."
+    )
     neighbours: list[Neighbour] | None = None
     explanation: Explanation | None = None
     warning: str | None = None
