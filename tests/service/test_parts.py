@@ -41,7 +41,8 @@ def test_a_service_wants_models():
 class Broken:
     """A model that fails, as only a fault of ours could make it."""
 
-    def predict_detailed(self, *_: object, **__: object):
+    @property
+    def trust(self):
         raise RuntimeError("broken")
 
 

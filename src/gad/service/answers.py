@@ -50,7 +50,7 @@ def rows_of(
     if neighbours:
         _add_neighbours(rows, task, prediction)
     if explain and hasattr(predictor, "explain"):
-        for row, found in zip(rows, predictor.explain(texts), strict=True):
+        for row, found in zip(rows, predictor.explain(texts, features=features), strict=True):
             row.explanation = None if found is None or row.error else _explanation(found)
     return rows
 

@@ -151,7 +151,7 @@ def build_app(
     @app.post("/v1/draw", response_model=None, responses={200: {"model": DrawAnswer}, **_REFUSALS})
     def draw(asked: DrawRequest) -> Response:
         """Draw molecules, with the places of their atoms and, if asked for, their eigenbasis."""
-        found = drawings(asked, models.find(asked.model), limits)
+        found = drawings(asked, limits)
         return _json(DrawAnswer.model_construct(drawings=found))
 
     @app.get("/healthz")

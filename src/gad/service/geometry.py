@@ -14,32 +14,26 @@ from torch import Tensor
 
 from gad.chem.molecule import MoleculeError
 from gad.chem.sketch import Sketch, sketch
-from gad.chem.standardise import standardise_texts
 from gad.operators import GraphOperators, build_operators
 from gad.operators.eigenbasis import starts
 from gad.service.limits import Limits, atoms_in, too_large
-from gad.service.models import Served
 from gad.service.schemas import Drawing, DrawRequest, Geometry
 
 MOST = 300
 """Atoms of the largest molecule whose basis is sent: N² numbers."""
 
 
-def drawings(asked: DrawRequest, model: Served, limits: Limits) -> list[Drawing]:
-    """Every molecule as the model reads it, or why it cannot be drawn."""
-    return [_drawing(text, asked, model, limits) for text in asked.smiles]
+def drawings(asked: DrawRequest, limits: Limits) -> list[Drawing]:
+    """Every molecule, or why it cannot be drawn."""
+    return [_drawing(text, asked, limits) for text in asked.smiles]
 
 
-def _drawing(text: str, asked: DrawRequest, model: Served, limits: Limits) -> Drawing:
+def _drawing(text: str, asked: DrawRequest, limits: Limits) -> Drawing:
     count = atoms_in(text)
     if count > limits.atoms:
         return Drawing(smiles=text, error=too_large(count, limits))
-    preparation = model.predictor.model.preparation
-    read = text
-    if asked.model is not None and preparation is not None and preparation.standardise:
-        read = standardise_texts([text], preparation.standardise)[0][0]
     try:
-        drawn = sketch(read, (asked.width, asked.height))
+        drawn = sketch(text, (asked.width, asked.height))
     except MoleculeError as error:
         return Drawing(smiles=text, error=str(error))
     return Drawing.model_construct(

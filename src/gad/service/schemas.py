@@ -59,7 +59,10 @@ class Neighbour(BaseModel):
 
 
 class Explanation(BaseModel):
-    """What each atom adds: prediction = baseline + Σ atoms + Σ bonds + whole, target by target."""
+    """What each atom adds: prediction = baseline + Σ atoms + Σ bonds + whole.
+
+    One column a target, one a class for three classes or more; for classes in logits.
+    """
 
     prediction: list[float]
     baseline: list[float]
@@ -129,7 +132,6 @@ class DrawRequest(Asked):
         json_schema_extra={"examples": [{"smiles": [ASPIRIN], "geometry": True}]}
     )
     smiles: list[Text] = Field(max_length=64)
-    model: str | None = Field(None, description="Draw them in the form that this model reads.")
     width: int = Field(420, ge=40, le=1200)
     height: int = Field(320, ge=40, le=1200)
     geometry: bool = Field(False, description="Add the eigenbasis and the directional field.")

@@ -84,7 +84,7 @@ function open(smiles) {
 
 async function one(smiles, signal) {
   const name = model().name;
-  const [drawing] = await api.draw({ smiles: [smiles], model: name, geometry: true }, signal);
+  const [drawing] = await api.draw({ smiles: [smiles], geometry: true }, signal);
   if (drawing.error) {
     complain(drawing.error);
     document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
@@ -112,7 +112,7 @@ async function one(smiles, signal) {
 }
 
 function tell() {
-  const { targets, name } = model();
+  const { targets } = model();
   const target = targets[Math.min(state.target, targets.length - 1)];
   const parts = card(state.row, target);
   if (targets.length > 1) {
@@ -124,20 +124,28 @@ function tell() {
     parts.unshift(make("div", { className: "target" }, ...buttons));
   }
   $("prediction").replaceChildren(...parts);
-  neighbours($("near"), state.row, target, name, open);
+  neighbours($("near"), state.row, target, open);
   share(targets.indexOf(target), target);
 }
 
-// The atoms coloured by what each adds to the prediction.
+// The atoms coloured by what each adds to the prediction: of three classes or more, to the
+// likeliest one.
 function share(place, target) {
   const told = state.row.explanation;
-  const count = state.molecule.atoms.length;
   $("share-key").hidden = !told;
-  if (!told || told.atoms.length < count) { $("share-note").textContent = ""; return; }
-  const shares = told.atoms.slice(0, count).map((own) => own[place]);
+  $("share-note").textContent = "";
+  if (!told || told.atoms.length !== state.molecule.atoms.length) return;
+  const width = ({ kind, classes }) => (kind === "multiclass" ? classes.length : 1);
+  const first = model().targets.slice(0, place).reduce((sum, other) => sum + width(other), 0);
+  const named = target.classes[width(target) > 1
+    ? target.classes.indexOf(state.row.values[target.name]) : target.classes.length - 1];
+  const column = first + (width(target) > 1 ? target.classes.indexOf(named) : 0);
+  const shares = told.atoms.map((own) => own[column]);
   const largest = Math.max(...shares.map(Math.abs));
   state.molecule.colour(shares, largest, (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(3)}`);
-  $("share-note").textContent = `The share of each atom in ${target.name}; the strongest colour is ±${largest.toPrecision(2)}.`;
+  const what = named === undefined ? target.name : `${target.name}: ${named}`;
+  const unit = target.kind === "regression" ? target.unit : "in logits";
+  $("share-note").textContent = `What each atom adds to ${what}; the strongest colour is ±${largest.toPrecision(2)} ${unit}.`;
 }
 
 // ------------------------------------------------------------------ heat
@@ -225,18 +233,17 @@ async function many(lines, signal) {
 }
 
 async function tabled(blob, kind, signal) {
-  const name = model().name;
   $("many").hidden = false;
   $("many-told").textContent = "predicting …";
   let text;
   try {
-    text = await api.predictTable(blob, kind, name, signal);
+    text = await api.predictTable(blob, kind, model().name, signal);
   } catch (error) {
     if (error.name !== "AbortError") table.hide();
     throw error;
   }
   complain("");
-  table.show(text, name);
+  table.show(text);
 }
 
 function opened(file) {

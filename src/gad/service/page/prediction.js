@@ -30,6 +30,8 @@ export function card(row, target) {
   parts.push(title);
   const chances = row.probabilities?.[target.name];
   if (chances) parts.push(classes(chances));
+  const possible = row.sets?.[target.name];
+  if (possible) parts.push(make("p", { className: "note", textContent: possible.length ? `Cannot be ruled out: ${possible.join(", ")}.` : "No class fits: this molecule is unlike all that was learned." }));
   const [low, high] = [row.lower?.[target.name], row.upper?.[target.name]];
   if (typeof low === "number" && typeof high === "number") {
     parts.push(interval(low, value, high), make("div", { className: "ends" },
@@ -68,7 +70,7 @@ function interval(low, value, high) {
 }
 
 // The nearest training molecules, each of which can be opened.
-export async function neighbours(place, row, target, model, open) {
+export async function neighbours(place, row, target, open) {
   const near = row.neighbours || [];
   if (!near.length) { place.replaceChildren(); return; }
   const grid = make("div", { className: "near" });
@@ -83,7 +85,7 @@ export async function neighbours(place, row, target, model, open) {
   });
   place.replaceChildren(make("h3", { textContent: "Nearest molecules it has learned from" }), grid);
   try {
-    const drawings = await draw({ smiles: near.map((one) => one.smiles), model, width: 220, height: 150 });
+    const drawings = await draw({ smiles: near.map((one) => one.smiles), width: 220, height: 150 });
     buttons.forEach((button, k) => { if (drawings[k].svg) button.prepend(picture(drawings[k])); });
   } catch { /* the words are there */ }
 }

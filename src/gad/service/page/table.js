@@ -39,9 +39,8 @@ export class Table {
     this.link.addEventListener("click", () => this.offer());
   }
 
-  show(text, model) {
+  show(text) {
     [this.names, ...this.rows] = parseCSV(text);
-    this.model = model;
     this.numeric = this.names.map((_, c) => this.rows.some((row) => row[c] !== "")
       && this.rows.every((row) => row[c] === "" || Number.isFinite(Number(row[c]))));
     this.smiles = this.names.findIndex((name) => /smiles/i.test(name));
@@ -151,7 +150,7 @@ export class Table {
     if (!smiles.length) return;
     let drawings;
     try {
-      drawings = await draw({ smiles, model: this.model, width: 176, height: 120 });
+      drawings = await draw({ smiles, width: 176, height: 120 });
     } catch { return; } // a table without pictures is still a table
     buttons.filter(Boolean).forEach((button, k) => {
       if (drawings[k].svg) button.replaceChildren(picture(drawings[k]));
