@@ -8,6 +8,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gad.prediction.model_file import ModelFileError
 from gad.prediction.predictor import NOTHING, Predictor
 from gad.service.limits import Refusal
@@ -20,6 +22,11 @@ class Served:
 
     name: str
     predictor: Predictor
+
+    def warm(self) -> None:
+        """Predict something: whatever is made on first use is there then."""
+        features = np.zeros((1, len(self.predictor.model.features)))
+        self.predictor.predict_detailed(["CC"], features=features, uncertainty=True)
 
     @property
     def times(self) -> list[list[float]]:
@@ -54,6 +61,7 @@ class Models:
             if not predictor.targets:
                 raise ModelFileError(f"{path}: {NOTHING}")
             served.append(Served(name, predictor))
+            served[-1].warm()
         return Models(served)
 
     @property

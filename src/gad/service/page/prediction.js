@@ -85,7 +85,7 @@ export async function neighbours(place, row, target, open) {
   });
   place.replaceChildren(make("h3", { textContent: "Nearest molecules it has learned from" }), grid);
   try {
-    const drawings = await draw({ smiles: near.map((one) => one.smiles), width: 220, height: 150 });
+    const drawings = await draw({ smiles: near.map((one) => one.smiles), width: 160, height: 110 });
     buttons.forEach((button, k) => { if (drawings[k].svg) button.prepend(picture(drawings[k])); });
   } catch { /* the words are there */ }
 }
