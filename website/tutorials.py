@@ -23,7 +23,7 @@ from website.paths import DOCS, ROOT
 
 TUTORIALS = DOCS / "tutorials"
 # Those that are offered as notebooks, too.
-NOTEBOOKS = ("first-model",)
+NOTEBOOKS = ("first-model", "trust", "small-data")
 _FENCE = re.compile(r"^```(python|sh)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 _OUTPUT = '\n<div class="output" markdown>\n\n```text\n{}\n```\n\n</div>\n'
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|.*\r(?!\n)")
