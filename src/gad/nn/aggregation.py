@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -95,6 +96,18 @@ def scales(names: Iterable[str], degree: Tensor, delta: Tensor) -> Tensor:
 def mean_log_degree(operators: GraphOperators) -> float:
     """δ, the mean of log(d + 1) over the nodes of a training set."""
     return float((operators.degree + 1).to(torch.float64).log().mean())
+
+
+class FilterOptions(TypedDict, total=False):
+    """What :class:`DirectionalAggregation` is told besides its width, and whoever makes one."""
+
+    aggregators: Sequence[str]
+    scalers: Sequence[str]
+    towers: int
+    edge_channels: int
+    delta: float
+    dx_centre: str
+    messages: str
 
 
 class DirectionalAggregation(nn.Module):

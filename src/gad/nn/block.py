@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gad.nn.aggregation import SCALERS, DirectionalAggregation
+from gad.nn.aggregation import DirectionalAggregation, FilterOptions
 from gad.nn.backends import compiled
 from gad.nn.diffusion import Diffusion
 from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class BlockOptions(FilterOptions, total=False):
+    """What :class:`GADBlock` is told besides its width and diffusion, and whoever makes several."""
+
+    batch_norm: bool
+    graph_norm: bool
+    residual: bool
+    dropout: float
 
 
 class GADBlock(nn.Module):
@@ -50,17 +62,11 @@ class GADBlock(nn.Module):
         channels: int,
         *,
         diffusion: Diffusion | None = None,
-        aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
-        scalers: Sequence[str] = tuple(SCALERS),
-        towers: int = 1,
-        edge_channels: int = 0,
-        delta: float = 1.0,
-        dx_centre: str = "message",
-        messages: str = "linear",
         batch_norm: bool = True,
         graph_norm: bool = True,
         residual: bool = True,
         dropout: float = 0.0,
+        **filters: Unpack[FilterOptions],
     ) -> None:
         super().__init__()
         if diffusion is not None and diffusion.channels != channels:
@@ -68,16 +74,7 @@ class GADBlock(nn.Module):
                 f"a block of {channels} channels cannot use a diffusion of {diffusion.channels}"
             )
         self.diffusion = diffusion
-        self.aggregation = DirectionalAggregation(
-            channels,
-            aggregators=aggregators,
-            scalers=scalers,
-            towers=towers,
-            edge_channels=edge_channels,
-            delta=delta,
-            dx_centre=dx_centre,
-            messages=messages,
-        )
+        self.aggregation = DirectionalAggregation(channels, **filters)
         self.graph_norm, self.residual = graph_norm, residual
         self.norm = BatchNorm(channels) if batch_norm else None
         self.across_towers = nn.Linear(channels, channels)

@@ -94,7 +94,22 @@ class Diffusion(nn.Module):
         return f"{self.channels}, {self.scheme!r}, solver={self.solver!r}"
 
 
-class SpectralDiffusion(Diffusion):
+class _OwnScheme(Diffusion):
+    """A diffusion that brings its scheme along."""
+
+    own_scheme: Scheme
+
+    def __init__(
+        self,
+        channels: int,
+        *,
+        solver: Solver | None = None,
+        times: Tensor | Sequence[float] | float | None = None,
+    ) -> None:
+        super().__init__(channels, self.own_scheme, solver=solver, times=times)
+
+
+class SpectralDiffusion(_OwnScheme):
     """The spectral expansion (GAD-s): r_t(λ) = exp(−tλ) on the eigenpairs the operators carry.
 
     With ``k ≥ N`` or no ``k`` this is the exact heat equation; without a basis it is applied as a
@@ -108,17 +123,10 @@ class SpectralDiffusion(Diffusion):
         tensor([1., 0.])
     """
 
-    def __init__(
-        self,
-        channels: int,
-        *,
-        solver: Solver | None = None,
-        times: Tensor | Sequence[float] | float | None = None,
-    ) -> None:
-        super().__init__(channels, HEAT, solver=solver, times=times)
+    own_scheme = HEAT
 
 
-class ImplicitDiffusion(Diffusion):
+class ImplicitDiffusion(_OwnScheme):
     """The implicit timestep (GAD-i): h = (M + tL)⁻¹ M x, r_t(λ) = 1/(1 + tλ) on the full basis.
 
     Where the basis is truncated or missing, the system is solved by conjugate gradients instead:
@@ -132,14 +140,7 @@ class ImplicitDiffusion(Diffusion):
         tensor([0.6667, 0.3333])
     """
 
-    def __init__(
-        self,
-        channels: int,
-        *,
-        solver: Solver | None = None,
-        times: Tensor | Sequence[float] | float | None = None,
-    ) -> None:
-        super().__init__(channels, IMPLICIT, solver=solver, times=times)
+    own_scheme = IMPLICIT
 
     def choose_solver(self, operators: GraphOperators) -> Solver:
         """The eigenbasis if it is whole, conjugate gradients otherwise."""

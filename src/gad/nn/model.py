@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from gad.nn.aggregation import SCALERS, DirectionalAggregation
-from gad.nn.block import GADBlock
+from gad.nn.aggregation import DirectionalAggregation
+from gad.nn.block import BlockOptions, GADBlock
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion
 from gad.operators import GraphOperators
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 READOUTS = ("mean", "sum", "all")
 
@@ -92,43 +95,25 @@ class GAD(nn.Module):
         edge_encoder: nn.Module | None = None,
         head: nn.Module | None = None,
         diffusion: Callable[[int], Diffusion] | None = ImplicitDiffusion,
-        aggregators: Sequence[str] = ("mean", "max", "min", "dx"),
-        scalers: Sequence[str] = tuple(SCALERS),
-        towers: int = 1,
-        edge_channels: int = 0,
-        delta: float = 1.0,
-        dx_centre: str = "message",
-        messages: str = "linear",
         readout: str | None = "mean",
         graph_channels: int = 0,
-        batch_norm: bool = True,
-        graph_norm: bool = True,
-        residual: bool = True,
-        dropout: float = 0.0,
         blocks: Iterable[nn.Module] | None = None,
+        **options: Unpack[BlockOptions],
     ) -> None:
         super().__init__()
         if readout is not None and readout not in READOUTS:
             raise ValueError(f"unknown readout {readout!r}: choose from {', '.join(READOUTS)}")
         if graph_channels and readout is None:
             raise ValueError("features of whole graphs need a readout over graphs")
+        if unknown := options.keys() - BlockOptions.__annotations__.keys():
+            raise TypeError(f"a block has no option {sorted(unknown)[0]!r}")
         self.channels, self.readout, self.graph_channels = channels, readout, graph_channels
         self.encoder, self.edge_encoder = encoder, edge_encoder
         made = (
             GADBlock(
                 channels,
                 diffusion=None if diffusion is None else diffusion(channels),
-                aggregators=aggregators,
-                scalers=scalers,
-                towers=towers,
-                edge_channels=edge_channels,
-                delta=delta,
-                dx_centre=dx_centre,
-                messages=messages,
-                batch_norm=batch_norm,
-                graph_norm=graph_norm,
-                residual=residual,
-                dropout=dropout,
+                **options,
             )
             for _ in range(layers)
         )

@@ -113,11 +113,10 @@ class GraphOperators:
     @property
     def truncated(self) -> bool:
         """Whether the basis lacks eigenpairs (it was built with k)."""
-        return self.once("truncated", self._truncated)
-
-    def _truncated(self) -> bool:
         counts = self.basis_counts
-        return counts is not None and bool((counts < self.component_sizes).any())
+        return counts is not None and self.once(
+            "truncated", lambda: bool((counts < self.component_sizes).any())
+        )
 
     @property
     def has_directions(self) -> bool:

@@ -37,3 +37,10 @@ def check_implicit(solver: object, scheme: Scheme) -> None:
             f"{type(solver).__name__} solves (M + tL) h = M x, which is the implicit scheme, not "
             f"{scheme!r}: use Eigenbasis or Chebyshev"
         )
+
+
+def check_tolerance(tolerance: float | None) -> float | None:
+    """A relative error that can be asked for, or None for the usual one."""
+    if tolerance is not None and not 0 < tolerance < 1:
+        raise ValueError(f"tolerance must lie between 0 and 1, not {tolerance}")
+    return tolerance

@@ -20,7 +20,7 @@ from torch import Tensor
 from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
-from gad.operators.solvers.base import check_signal
+from gad.operators.solvers.base import check_signal, check_tolerance
 
 # Degrees tried when an accuracy is asked for; times so long that the last does not reach it are an
 # error rather than a wrong answer.
@@ -41,10 +41,7 @@ class Chebyshev:
             raise ValueError("choose a degree or a tolerance, not both")
         if degree is not None and degree < 0:
             raise ValueError(f"the degree of a polynomial is at least 0, not {degree}")
-        if tolerance is not None and not 0 < tolerance < 1:
-            raise ValueError(f"tolerance must lie between 0 and 1, not {tolerance}")
-        self.degree = degree
-        self.tolerance = tolerance
+        self.degree, self.tolerance = degree, check_tolerance(tolerance)
 
     def __call__(
         self, operators: GraphOperators, x: Tensor, times: Tensor, scheme: Scheme

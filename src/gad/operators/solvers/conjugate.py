@@ -15,7 +15,7 @@ from torch import Tensor
 from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
-from gad.operators.solvers.base import check_implicit, check_signal
+from gad.operators.solvers.base import check_implicit, check_signal, check_tolerance
 
 
 class ConjugateGradient:
@@ -28,9 +28,7 @@ class ConjugateGradient:
     """
 
     def __init__(self, tolerance: float | None = None, max_iterations: int = 2000) -> None:
-        if tolerance is not None and not 0 < tolerance < 1:
-            raise ValueError(f"tolerance must lie between 0 and 1, not {tolerance}")
-        self.tolerance = tolerance
+        self.tolerance = check_tolerance(tolerance)
         self.max_iterations = max_iterations
 
     def __call__(
