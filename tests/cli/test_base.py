@@ -8,7 +8,7 @@ import torch
 
 import gad
 from gad.prediction.model_file import load_model
-from tests.cli.calls import call, done, esol_rows, write_csv
+from tests.cli.calls import call, done, esol_rows, rows_of, write_csv
 
 SMALL = ("--set", "epochs=1", "--set", "width=16", "--set", "layers=2", "--workers", "1")
 
@@ -81,6 +81,28 @@ def test_a_network_that_does_not_fit_is_said(base, table, tmp_path):
 def test_an_unknown_beginning_is_said(table, tmp_path):
     told = call("train", table, "--target", "logS", "--from", "scrach", "--out", tmp_path / "run")
     assert "did you mean 'scratch'" in told.err
+
+
+@pytest.mark.parametrize("kind", ["base", "model"])
+def test_a_table_is_embedded_row_by_row(kind, base, model, tmp_path):
+    which = base if kind == "base" else model
+    rows = [{"smiles": text, "name": k} for k, text in enumerate(["CCO", "x(", "c1ccccc1"])]
+    table = write_csv(tmp_path / "some.csv", rows)
+    out = tmp_path / "out.csv"
+    told = done("embed", table, "-o", out, "--model", which, "--json").json
+    assert (told["rows"], told["predicted"], told["rejected"]) == (3, 2, 1)
+    found = rows_of(out)
+    embedder = gad.MoleculeEmbedder(str(which), errors="ignore").fit([])
+    expected = embedder.transform(["CCO", "x(", "c1ccccc1"])
+    names = embedder.get_feature_names_out()
+    for row, values in zip(found, expected, strict=True):
+        if row["reject_reason"]:
+            assert row["embedding_0"] == ""
+        else:
+            np.testing.assert_allclose([float(row[n]) for n in names], values, rtol=1e-5, atol=1e-6)
+    assert [key for key in found[0] if key.endswith("_pred")] == []
+    again = done("embed", table, "-o", out, "--model", which, "--resume")
+    assert "is finished already" in again.err
 
 
 def test_embeddings_refuse_what_they_cannot_read(base):

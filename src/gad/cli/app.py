@@ -12,6 +12,7 @@ from gad import __version__
 from gad.cli.console import Outcome
 from gad.cli.doctor import doctor
 from gad.cli.draw import draw
+from gad.cli.embed import embed
 from gad.cli.figures import figures
 from gad.cli.info import info, recipes
 from gad.cli.join import join
@@ -132,6 +133,12 @@ _add(
     "gad pretrain molecules.csv.gz -o base.gad --resume",
     "gad pretrain library.smi -o wide.gad --set width=200 --set epochs=20",
     "gad train measured.csv --target logS --from base.gad",
+)
+_add(
+    embed,
+    _USE,
+    "gad embed molecules.csv -o embeddings.parquet",
+    "gad embed library.smi -o embeddings.parquet --model runs/esol/model.gad --workers 4",
 )
 nodes = typer.Typer(
     name="nodes",
