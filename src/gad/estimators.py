@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from gad.prediction.bases import model_path
+from gad.prediction.explanation.explain import Explanation
 from gad.prediction.predictor import Predictor
 from gad.training.run import train
 
@@ -73,6 +74,15 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         told = self.model_.predict_detailed(texts)
         _refuse(told.rejects, texts, errors or self.errors or self._errors)
         return told.values[:, 0] if told.values.shape[1] == 1 else told.values
+
+    def explain(self, X: Sequence[str]) -> list[Explanation | None]:
+        """What each atom contributes to each prediction; None for a SMILES that cannot be used.
+
+        The columns of a classifier are logits: of the second class where there are two, of each
+        class where there are more, in the order of ``classes_``.
+        """
+        check_is_fitted(self)
+        return self.model_.explain(_texts(X))
 
     def __sklearn_tags__(self) -> Any:
         return _reads_texts(super().__sklearn_tags__())

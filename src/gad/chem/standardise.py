@@ -18,9 +18,17 @@ from rdkit import Chem
 from rdkit.Chem.MolStandardize import rdMolStandardize
 
 from gad.chem.identity import canonical
-from gad.chem.molecule import MoleculeError, parse, parse_block, quiet
+from gad.chem.molecule import (
+    MoleculeError,
+    parse,
+    parse_block,
+    quiet,
+    usable,
+    without_hydrogens,
+)
 
 STEPS = ("fragment", "uncharge", "tautomer")
+_NUMBER = "gad_number"
 
 
 @cache
@@ -78,3 +86,32 @@ def standardise_texts(
             if blocks or place in changed:
                 told[place] = after
     return told, changed, unread
+
+
+def origins(mol: Chem.Mol, steps: Sequence[str], *, blocks: bool = False) -> list[int]:
+    """Where the atoms come from that :func:`standardise_texts` leaves of a molecule.
+
+    Args:
+        mol: as it was read.
+        steps: of standardising.
+        blocks: whether it was read from a mol block, which is always written anew.
+
+    Returns:
+        for each atom of the standardised molecule, as it is read, its number in ``mol``.
+
+    >>> origins(parse("[Na+].[O-]C(=O)C"), STEPS)
+    [4, 2, 3, 1]
+    """
+    marked = Chem.Mol(mol)
+    for atom in marked.GetAtoms():
+        atom.SetIntProp(_NUMBER, atom.GetIdx())
+    try:
+        after = standardise(marked, steps)
+    except (RuntimeError, ValueError):  # as it is, then
+        after = marked
+    after = without_hydrogens(usable(after))
+    name = Chem.MolToSmiles(after)
+    if name == canonical(mol) and not blocks:
+        return list(range(mol.GetNumAtoms()))
+    written = after.GetPropsAsDict(True, True)["_smilesAtomOutputOrder"]
+    return [after.GetAtomWithIdx(place).GetIntProp(_NUMBER) for place in written]

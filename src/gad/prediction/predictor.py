@@ -25,6 +25,9 @@ from gad.prediction.trust import NEAREST, Trust, spread_of
 if TYPE_CHECKING:
     from ray.data import Dataset
 
+    from gad.prediction.explanation.contributions import Contributions
+    from gad.prediction.explanation.explain import Explanation
+
 Floats = npt.NDArray[np.float64]
 NOTHING = (
     "a base predicts nothing: train a model from it (gad train --from), or read its embeddings "
@@ -260,6 +263,28 @@ class Predictor:
         width = np.full((len(result.values), len(self.targets)), np.nan)
         width[at] = trust.widths(known, len(at))
         return width
+
+    def explain(
+        self, molecules: Sequence[str], *, features: npt.ArrayLike | None = None
+    ) -> list[Explanation | None]:
+        """Why: what each atom contributes to each prediction; None where one cannot be used.
+
+        Example::
+
+            why = gad.load("model.gad").explain(["CCO"])[0]
+            why.atoms  # [3, T], in the order of the SMILES
+            why.baseline + why.atoms.sum(0) + why.whole  # the prediction
+        """
+        from gad.prediction.explanation.explain import explain
+
+        return explain(self, molecules, features=features)[0]
+
+    @cached_property
+    def contributions(self) -> Contributions:
+        """What groups of atoms contribute to the model's predictions."""
+        from gad.prediction.explanation.explain import contributions_of
+
+        return contributions_of(self)
 
     def predict_dataset(
         self,

@@ -24,6 +24,7 @@ from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
 from gad.training.blending import with_blend
 from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
+from gad.training.explanations import explanations
 from gad.training.fit import Fitted, Hardware
 from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
 from gad.training.member import Member, checked_logger, fit_member
@@ -191,7 +192,9 @@ def train(
         model=str(folder / "model.gad"),
         report=str(folder / "report.html"),
     )
-    model = replace(model, notes=summary.notes())
+    model = replace(
+        model, notes=summary.notes(), parts=model.parts | explanations(model, dataset, splits[0])
+    )
     _write_model(folder, model, summary)
     return TrainingRun(folder, Predictor(model), summary)
 
