@@ -21,6 +21,11 @@ _NAMES = {
     "*C(=O)O*": "ester", "*C(=O)N*": "amide", "*NC(*)=O": "amide", "*S(N)(=O)=O": "sulfonamide",
     "*C=C": "vinyl", "*c1ccccc1": "phenyl", "*c1ccc(*)cc1": "phenylene (1,4)",
     "*c1cccc(*)c1": "phenylene (1,3)", "*c1ccccc1*": "phenylene (1,2)",
+    "*c1cccc2ccccc12": "naphthyl", "*c1ccc2ccccc2c1": "naphthyl", "c1ccccc1": "benzene",
+    "*c1ccccn1": "pyridyl", "*c1cccnc1": "pyridyl", "*c1ccncc1": "pyridyl",
+    "*C1CCCCC1": "cyclohexyl", "*N1CCOCC1": "morpholino", "*N1CCCCC1": "piperidino",
+    "*CO*": "CH2O", "*C(*)O": "CHOH", "*[Si](C)(C)C": "trimethylsilyl",
+    "*C(Cl)(Cl)Cl": "trichloromethyl", "*S(=O)(=O)O": "sulfonic acid",
 }  # fmt: skip
 
 

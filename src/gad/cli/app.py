@@ -13,6 +13,7 @@ from gad.cli.console import Outcome
 from gad.cli.doctor import doctor
 from gad.cli.draw import draw
 from gad.cli.embed import embed
+from gad.cli.explain import explain
 from gad.cli.figures import figures
 from gad.cli.info import info, recipes
 from gad.cli.join import join
@@ -161,6 +162,14 @@ _add(
     None,
     "gad nodes predict runs/papers/model.gad papers.csv --edges citations.csv -o classes.csv",
     to=nodes,
+)
+_add(
+    explain,
+    _LOOK,
+    'gad explain runs/esol/model.gad "CC(=O)Oc1ccccc1C(=O)O" -o aspirin.html',
+    "gad explain model.gad molecules.csv -o why.html --target logS",
+    "gad explain model.gad molecules.csv -o atoms.csv",
+    'gad explain model.gad "c1ccccc1O" -o phenol.png --kernel 6',
 )
 _add(info, _LOOK, "gad info runs/esol/model.gad", "gad info model.gad --json")
 _add(

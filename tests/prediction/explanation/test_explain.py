@@ -106,7 +106,7 @@ def test_own_columns_belong_to_the_whole(tmp_path, smiles):
     rows = [f"{text},{k % 5},{len(text) + 3 * (k % 5)}" for k, text in enumerate(smiles)]
     table = tmp_path / "table.csv"
     table.write_text("\n".join(["smiles,pH,y", *rows]))
-    settings = {**TINY, "descriptors": "false", "epochs": 6}
+    settings = {**TINY, "descriptors": "false", "epochs": 6, "width": 40}
     run = gad.train(
         table, target="y", features=["pH"], settings=settings, out=tmp_path / "run",
         baselines=False,

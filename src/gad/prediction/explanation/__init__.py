@@ -1,1 +1,1 @@
-"""Why a prediction is what it is: contributions of atoms, and the diffusion seen from one of them."""
+"""Why a prediction is what it is: contributions of atoms, and the diffusion from one of them."""

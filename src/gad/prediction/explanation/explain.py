@@ -17,8 +17,8 @@ import torch
 from gad.chem import parse, parse_block, quiet
 from gad.chem.standardise import origins
 from gad.data.known import load_esol
-from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
-from gad.prediction.explanation.contributions import NAME, Contributions
+from gad.data.store.molecules import PackedMolecules, read_molecules
+from gad.prediction.explanation.contributions import NAME, Atoms, Contributions
 from gad.prediction.explanation.groups import Integers, types_and_groups
 from gad.settings.task import Task
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 # A probability nearer to 0 or 1 than this is as good as certain.
 _CERTAIN = 1e-12
+# An outlier must not run away with a linear term.
+_FAR = 10.0
 # More molecules say hardly more of a few hundred features.
 _MOST_MOLECULES = 4000
 
@@ -48,7 +50,8 @@ class Explanation:
         atoms: [n, T]; hydrogens count with the atom they are bound to, and atoms that standardising
             removed are 0.
         bonds: None: what a bond contributes is part of its two atoms' contributions.
-        whole: [T] of whole-molecule values: descriptors, the user's own columns, a blended model.
+        whole: [T] of whole-molecule values: what descriptors say that the atoms' groups do not, and
+            the user's own columns. 0 where a model reads neither.
         particular: [T], how much of the prediction is this molecule's own: not what its groups of
             atoms contribute elsewhere.
     """
@@ -78,16 +81,17 @@ def explain(
         return found, rejects
     packed = read_molecules(texts, model.preparation, blocks=blocks)
     known, rows = predictor.contributions, packed.rows.tolist()
-    network = of_atoms(predictor, packed)
+    explained = of_structure(predictor, packed)
+    atoms, whole, rest = known.explain(_atoms(predictor, packed), explained)
+    # Whatever else takes part in a prediction, the user's own columns, is whole-molecule too.
     prediction = on_scale(model.task, told.values[rows])
-    molecule = packed.operators.batch.numpy()
-    atoms, rest = known.explain(*types_and_groups(packed), molecule, network)
+    whole += prediction - explained
     ends = packed.operators.graph_sizes.cumsum(0).tolist()
     for graph, row in enumerate(rows):
         if row in rejects:
             continue
         span = slice(ends[graph - 1] if graph else 0, ends[graph])
-        place = _places(packed, span, texts[row], model.preparation.standardise, blocks)
+        place = places(packed, span, texts[row], model.preparation.standardise, blocks)
         if place is None:
             rejects[row] = "its atoms cannot be followed through standardising"
             continue
@@ -99,19 +103,30 @@ def explain(
             known.baseline.copy(),
             own,
             None,
-            # Whatever else takes part in a prediction is in here.
-            prediction[graph] - network[graph],
+            whole[graph],
             rest[graph],
         )
     return found, rejects
 
 
-def of_atoms(predictor: Predictor, packed: PackedMolecules) -> Floats:
-    """What the networks predict from atoms and bonds alone [G, T]: other values at their means."""
-    mean = predictor.model.scales[0].values[0]
-    plain = replace(packed, graph_values=mean.expand(len(packed), -1))
+def of_structure(predictor: Predictor, packed: PackedMolecules) -> Floats:
+    """What is predicted from the molecules alone [G, T]: the user's own columns at their means."""
+    model = predictor.model
+    mean, own = model.scales[0].values[0], packed.graph_values
+    own = own[:, : len(mean) - len(model.features)]
+    added = mean[own.shape[1] :].expand(len(own), -1)
+    plain = replace(packed, graph_values=torch.cat([own, added], dim=1))
     values = predictor.run(plain)[0].mean(0).numpy()
-    return on_scale(predictor.model.task, predictor.trust.recalibrated(values))
+    return on_scale(model.task, predictor.trust.recalibrated(values))
+
+
+def _atoms(predictor: Predictor, packed: PackedMolecules) -> Atoms:
+    """Types, groups and whole-molecule values, standardised, of which there may be none."""
+    mean, std = predictor.model.scales[0].values
+    own = packed.graph_values[:, : len(mean) - len(predictor.model.features)]
+    values = own.sub(mean[: own.shape[1]]).div(std[: own.shape[1]]).clamp(-_FAR, _FAR)
+    types, groups = types_and_groups(packed)
+    return Atoms(types, groups, packed.operators.batch.numpy(), values.double().numpy())
 
 
 def on_scale(task: Task, values: Floats) -> Floats:
@@ -149,9 +164,8 @@ def learn(predictor: Predictor, packed: PackedMolecules, held: Integers) -> Cont
         packed, apart = packed.take(torch.from_numpy(some)), apart[some]
     if apart.all():
         apart[:] = False
-    values = of_atoms(predictor, packed)
-    molecule = packed.operators.batch.numpy()
-    return Contributions.of(*types_and_groups(packed), molecule, values, np.flatnonzero(apart))
+    predicted = of_structure(predictor, packed)
+    return Contributions.of(_atoms(predictor, packed), predicted, np.flatnonzero(apart))
 
 
 def contributions_of(predictor: Predictor) -> Contributions:
@@ -165,16 +179,20 @@ def contributions_of(predictor: Predictor) -> Contributions:
 
 
 @dataclass(frozen=True, eq=False)
-class _Places:
+class Places:
     """Where the atoms of a graph stand in the molecule as it was given, which has ``count``."""
 
     of_atoms: Integers
     count: int
 
 
-def _places(
+def places(
     packed: PackedMolecules, span: slice, text: str, steps: Sequence[str], blocks: bool
-) -> _Places | None:
+) -> Places | None:
+    """Where the atoms ``span`` of a packed set come from; None if they cannot be followed.
+
+    Hydrogens that are atoms of the graph stand for the atom they are bound to.
+    """
     with quiet:
         mol = parse_block(text) if blocks else parse(text)
         count = mol.GetNumAtoms()
@@ -188,4 +206,4 @@ def _places(
         parent = np.empty(size - len(heavy), dtype=np.int64)
         parent[target[edges] - span.start - len(heavy)] = source[edges] - span.start
         place = np.append(place, place[parent])
-    return _Places(place, count) if len(place) == size else None
+    return Places(place, count) if len(place) == size else None
