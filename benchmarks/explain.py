@@ -25,6 +25,7 @@ from rdkit import Chem
 from rdkit.Chem import Crippen, rdMolDescriptors
 
 import gad
+from benchmarks.attributions import Encoded, deleting_from_the_truth
 from gad.data.atomic import write_atomic
 from gad.data.known import load_esol
 from gad.machine import machine
@@ -55,6 +56,9 @@ def main() -> None:
             "epochs": given.epochs,
             "test_mae": run.summary["metrics"]["test"]["mean"]["mae"],
             **compare(run.model, [smiles[row] for row in split["test"]]),
+            "mean_pearson_r_of_others": others(
+                run.model, *([smiles[row] for row in split[part]] for part in ("test", "train"))
+            ),
             **cost(f"{folder}/model.gad"),
             "commit": code_commit(),
             "machine": machine(),
@@ -66,22 +70,41 @@ def main() -> None:
 
 def compare(model: gad.prediction.predictor.Predictor, texts: list[str]) -> dict[str, float]:
     """Correlations with Crippen's own contributions, and how exactly contributions add up."""
-    scale = float(model.model.scales[0].labels[1, 0])
-    found, remainders, particular = [], [], []
-    for text, why in zip(texts, model.explain(texts), strict=True):
-        remainders.append(abs(why.baseline + why.atoms.sum(0) + why.whole - why.prediction)[0])
-        particular.append(abs(why.particular[0]))
-        truth = contributions(text)
-        if len(truth) > 2 and truth.std() > 1e-6:  # otherwise there is no correlation
-            found.append(float(np.corrcoef(why.atoms[:, 0], truth)[0, 1]))
+    scale, whys = float(model.model.scales[0].labels[1, 0]), model.explain(texts)
+    sums = np.array([why.baseline + why.atoms.sum(0) + why.whole - why.prediction for why in whys])
+    found = correlations(texts, [why.atoms[:, 0] for why in whys])
     return {
         "molecules": len(found),
         "mean_pearson_r": float(np.mean(found)),
         "median_pearson_r": float(np.median(found)),
         "fidelity": float(model.contributions.fidelity[0]),
-        "largest_remainder_in_scales": float(max(remainders) / scale),
-        "mean_particular_in_scales": float(np.mean(particular) / scale),
+        "largest_remainder_in_scales": float(abs(sums).max() / scale),
+        "mean_particular_in_scales": float(np.mean([abs(w.particular[0]) for w in whys]) / scale),
     }
+
+
+def others(
+    model: gad.prediction.predictor.Predictor, texts: list[str], training: list[str]
+) -> dict[str, float]:
+    """The same correlation of other methods."""
+    encoded = Encoded(model, texts, training)
+    found = {
+        "integrated gradients from the mean atom": encoded.integrated_gradients(),
+        "gradient at the middle": encoded.integrated_gradients(steps=1),
+        "replacing an atom by the mean atom": encoded.replacing(),
+        "deleting atoms, Crippen's own function": deleting_from_the_truth(texts),
+    }
+    return {name: float(np.mean(correlations(texts, own))) for name, own in found.items()}
+
+
+def correlations(texts: list[str], found: list[np.ndarray]) -> list[float]:
+    """Of each molecule with more than two atoms, not all of them alike; 0 for a constant."""
+    told = []
+    for text, own in zip(texts, found, strict=True):
+        truth = contributions(text)
+        if len(truth) > 2 and truth.std() > 1e-6:
+            told.append(float(np.corrcoef(own, truth)[0, 1]) if own.std() > 1e-9 else 0.0)
+    return told
 
 
 def contributions(text: str) -> np.ndarray:
