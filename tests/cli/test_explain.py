@@ -67,6 +67,7 @@ def test_a_page(model, table, tmp_path):
     assert "src=" not in page
 
 
+@pytest.mark.slow
 def test_a_page_of_a_model_that_keeps_no_neighbours(tmp_path, table):
     from tests.cli.calls import TINY, esol_rows
 
