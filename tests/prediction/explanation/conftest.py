@@ -66,3 +66,11 @@ def classes(tmp_path_factory, smiles):
     logs = load_esol().targets[ROWS][:, 0]
     words = np.where(logs > -1.5, "high", np.where(logs > -3, "middle", "low"))
     return _made(tmp_path_factory, "classes", words, smiles)
+
+
+@pytest.fixture(scope="session")
+def blended(tmp_path_factory, smiles):
+    """A network with trees and a line beside it."""
+    labels = load_esol().targets[ROWS]
+    settings = {"descriptors": "false", "blend": "true"}
+    return _made(tmp_path_factory, "blended", labels, smiles, settings=settings)

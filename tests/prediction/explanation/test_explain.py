@@ -16,7 +16,9 @@ ODD = ["C", "[He]", "[Na+].[Cl-]", "O.O.O", C60, "*C", "[2H]C([2H])O", "[H][H]",
 
 
 # Each of these trains a model of its own.
-KINDS = [pytest.param(name, marks=pytest.mark.slow) for name in ("salts", "hydrogens", "many")]
+KINDS = [
+    pytest.param(name, marks=pytest.mark.slow) for name in ("salts", "hydrogens", "many", "blended")
+]
 
 
 def renumbered(text, seed):
@@ -96,7 +98,8 @@ def test_what_standardising_removes_contributes_nothing(salts):
 
 
 @pytest.mark.slow
-def test_whole_molecule_values_are_apart(plain, many):
+def test_whole_molecule_values_are_apart(plain, many, blended):
+    assert any(abs(why.whole[0]) > 1e-3 for why in blended.explain(["CCO", "c1ccccc1O"]))
     assert all(why.whole == 0 for why in plain.explain(["CCO", "c1ccccc1O"]))
     assert any(abs(why.whole[0]) > 1e-3 for why in many.explain(["CCO", "c1ccccc1O"]))
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 # A probability nearer to 0 or 1 than this is as good as certain.
 _CERTAIN = 1e-12
-# An outlier must not run away with a linear term.
-_FAR = 10.0
 # More molecules say hardly more of a few hundred features.
 _MOST_MOLECULES = 4000
 
@@ -50,8 +48,8 @@ class Explanation:
         atoms: [n, T]; hydrogens count with the atom they are bound to, and atoms that standardising
             removed are 0.
         bonds: None: what a bond contributes is part of its two atoms' contributions.
-        whole: [T] of whole-molecule values: what descriptors say that the atoms' groups do not, and
-            the user's own columns. 0 where a model reads neither.
+        whole: [T] of whole-molecule values: what descriptors and a blended model say that groups of
+            atoms do not, and the user's own columns. 0 where a model has none of them.
         particular: [T], how much of the prediction is this molecule's own: not what its groups of
             atoms contribute elsewhere.
     """
@@ -111,22 +109,28 @@ def explain(
 
 def of_structure(predictor: Predictor, packed: PackedMolecules) -> Floats:
     """What is predicted from the molecules alone [G, T]: the user's own columns at their means."""
+    values = predictor.run(_plain(predictor, packed))[0].mean(0).numpy()
+    return on_scale(predictor.model.task, predictor.trust.recalibrated(values))
+
+
+def _plain(predictor: Predictor, packed: PackedMolecules) -> PackedMolecules:
+    """The molecules with the means of the user's own columns."""
     model = predictor.model
     mean, own = model.scales[0].values[0], packed.graph_values
     own = own[:, : len(mean) - len(model.features)]
     added = mean[own.shape[1] :].expand(len(own), -1)
-    plain = replace(packed, graph_values=torch.cat([own, added], dim=1))
-    values = predictor.run(plain)[0].mean(0).numpy()
-    return on_scale(model.task, predictor.trust.recalibrated(values))
+    return replace(packed, graph_values=torch.cat([own, added], dim=1))
 
 
 def _atoms(predictor: Predictor, packed: PackedMolecules) -> Atoms:
-    """Types, groups and whole-molecule values, standardised, of which there may be none."""
-    mean, std = predictor.model.scales[0].values
-    own = packed.graph_values[:, : len(mean) - len(predictor.model.features)]
-    values = own.sub(mean[: own.shape[1]]).div(std[: own.shape[1]]).clamp(-_FAR, _FAR)
+    """Types and groups, and what is known of whole molecules: standardised values, a blend."""
+    packed = _plain(predictor, packed)
+    values = [predictor.model.scales[0].standardise(packed.graph_values).double()]
+    beside = [b.beside(packed.counts, packed.graph_values) for b in predictor.blends if b]
+    if beside:
+        values.append(torch.stack(beside).mean(0))
     types, groups = types_and_groups(packed)
-    return Atoms(types, groups, packed.operators.batch.numpy(), values.double().numpy())
+    return Atoms(types, groups, packed.operators.batch.numpy(), torch.cat(values, dim=1).numpy())
 
 
 def on_scale(task: Task, values: Floats) -> Floats:
