@@ -20,10 +20,11 @@ from gad.operators import (
     Eigenbasis,
     Heat,
     ImplicitStep,
+    build_operators,
 )
 from gad.settings.model import Inputs, build_model
 from gad.settings.recipe import Recipe
-from tests.graphs import ZOO, Graph, disjoint, isolated, molecule, path, ring
+from tests.graphs import ZOO, Graph, disjoint, grid, isolated, molecule, path, ring
 from tests.nn.samples import EVERY_SCHEME
 from tests.reference import dense
 
@@ -291,6 +292,34 @@ def test_a_given_solver_is_used(solver):
     assert ImplicitDiffusion(2, solver=solver).choose_solver(operators) is solver
     assert Diffusion(2, IMPLICIT, solver=solver).choose_solver(operators) is solver
     assert repr(solver) in repr(ImplicitDiffusion(2, solver=solver))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "solver", "other"),
+    [(1600, Chebyshev, ConjugateGradient), (1000, ConjugateGradient, Chebyshev)],
+    ids=["grid", "random"],
+)
+def test_without_a_basis_the_cheaper_solver_gives_the_same(nodes, solver, other):
+    """News travels slowly on a grid, quickly on rings in random orders."""
+    torch.manual_seed(0)
+    if solver is Chebyshev:
+        pairs = grid(40, 40).edge_index
+    else:
+        orders = [torch.randperm(nodes) for _ in range(5)]
+        rings = torch.cat([torch.stack([order, order.roll(1)]) for order in orders], dim=1)
+        pairs = torch.cat([rings, rings.flip(0)], dim=1).unique(dim=1)
+    operators = build_operators(pairs, nodes, basis=False, directions=False)
+    found = []
+    for named in (None, other()):
+        layer = ImplicitDiffusion(5, solver=named, times=[0.1, 25.0, 0.0, 3.0, 1.0])
+        assert named is not None or isinstance(layer.choose_solver(operators), solver)
+        x = torch.randn(nodes, 5, generator=torch.Generator().manual_seed(1)).requires_grad_()
+        layer(x, operators).square().sum().backward()
+        found.append((x.grad, layer.raw_times.grad))
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=2e-4, atol=2e-5)
+    layer = ImplicitDiffusion(1, times=[1e6])
+    assert isinstance(layer.choose_solver(operators), ConjugateGradient)
 
 
 def test_any_scheme_finds_a_solver():

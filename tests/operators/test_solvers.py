@@ -23,6 +23,7 @@ from gad.operators import (
     Scheme,
 )
 from gad.operators.solvers.chebyshev import coefficients
+from gad.operators.solvers.walk import Walk
 from tests.graphs import (
     ZOO,
     diffusion_times,
@@ -378,3 +379,41 @@ def test_second_derivatives_are_refused_where_they_would_be_0(solver):
     y = solver(molecule().operators(), x, torch.ones(2).double(), IMPLICIT)
     with pytest.raises(RuntimeError, match="second derivatives"):
         torch.autograd.grad(y.sum(), x, create_graph=True)
+
+
+@pytest.mark.skipif(not native.status().active, reason="no compiled kernels")
+@pytest.mark.parametrize("channels", [1, 5, 8, 16, 23, 40])
+@pytest.mark.parametrize(
+    ("solver", "scheme"),
+    [(Chebyshev(), HEAT), (Chebyshev(degree=9), IMPLICIT), (ConjugateGradient(), IMPLICIT)],
+    ids=str,
+)
+def test_compiled_steps_are_those_of_pytorch(channels, solver, scheme):
+    """Whatever the number of channels, and with channels that need different degrees."""
+    case = weighted(disjoint(grid(6, 7), molecule(12), path(1)))
+    operators = case.operators(torch.float32, basis=False, directions=False)
+    torch.manual_seed(0)
+    drawn, g = torch.randn(2, case.num_nodes, channels)
+    found = []
+    for how in (nullcontext, native.plain):
+        x = drawn.clone().requires_grad_()
+        times = torch.linspace(9, 0, channels).roll(3).requires_grad_()
+        with how():
+            assert (Walk.of(operators, x).columns is None) == (how is native.plain)
+            h = solver(operators, x, times, scheme)
+            (h * g).sum().backward()
+        found.append((h.detach(), x.grad, times.grad))
+    for fast, plain in zip(*found, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-4, atol=2e-5)
+
+
+def test_a_channel_has_the_degree_it_needs():
+    """Alone or beside one that needs more: the same numbers."""
+    operators = grid(9, 9).operators(torch.float64, basis=False, directions=False)
+    x, times = torch.randn(81, 3, dtype=torch.float64), torch.tensor([0.1, 20.0, 2.0]).double()
+    degrees = Chebyshev().degrees(times, HEAT, x.dtype)
+    assert degrees[0] < degrees[2] < degrees[1]
+    together = Chebyshev()(operators, x, times, HEAT)
+    for c in range(3):
+        alone = Chebyshev()(operators, x[:, [c]], times[[c]], HEAT)
+        torch.testing.assert_close(together[:, [c]], alone, rtol=0, atol=1e-12)

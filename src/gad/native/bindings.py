@@ -38,7 +38,7 @@ class Graphs(Structure):
     """Nodes by decreasing degree, edges slot by slot, and the field on them."""
 
     _fields_ = (
-        *_numbers("nodes", "edges", "slots"),
+        *_numbers("nodes", "edges", "slots", "groups"),
         *_pointers("count", "begin", "source", "reverse", "degree"),
         *_pointers("first", "norm", "first_sum", "norm_sum"),
         *_numbers("rows", "entries"),

@@ -15,7 +15,7 @@ typedef struct {
     Response response;                              /* of the times */
     int64_t channels, towers, aggregators, scalers; /* C, T, A, S */
     const int64_t *names;                           /* [A] */
-    const float *scales;                            /* [S, G], G = largest degree + 1 */
+    const float *scales;                            /* [S, G] of every group of nodes */
     const float *factor;                            /* [N] or NULL: 1 / sqrt(size of the graph) */
     const float *source, *target, *own;             /* [T, C/T, C/T] */
     const float *bias, *mix_bias;                   /* [C] */
@@ -37,7 +37,7 @@ static inline int64_t leading(int64_t nodes) { return padded(nodes) | COLUMNS; }
 static inline Groups groups_of(const Block *block)
 {
     const int64_t width = block->channels / block->towers;
-    return (Groups){block->towers, block->graphs->slots + 1, width, block->aggregators * width,
+    return (Groups){block->towers, block->graphs->groups, width, block->aggregators * width,
                     leading(block->graphs->nodes), block->graphs->begin};
 }
 

@@ -15,9 +15,9 @@
 enum { DONE = 0, NO_MEMORY = 1 };
 
 typedef struct {
-    int64_t nodes, edges, slots;         /* N, E, the largest degree */
+    int64_t nodes, edges, slots, groups; /* N, E, the largest degree; how many degrees there are */
     const int64_t *count;                /* [slots] nodes of degree > s */
-    const int64_t *begin;                /* [slots + 2] nodes by degree, the highest first */
+    const int64_t *begin;                /* [groups + 1] nodes by degree, the highest first */
     const int32_t *source, *reverse;     /* [E] who sends; where the edge's reverse stands */
     const float *degree;                 /* [N] */
     const float *first, *norm;           /* [E] the field and its length, or NULL */

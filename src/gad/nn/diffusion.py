@@ -13,12 +13,12 @@ from gad.operators import (
     HEAT,
     IMPLICIT,
     Chebyshev,
-    ConjugateGradient,
     Eigenbasis,
     GraphOperators,
     Scheme,
     Solver,
 )
+from gad.operators.solvers.cheaper import cheaper_implicit
 
 # Times start between these, a reach of 0.3 to 5 bonds: from local to most of a molecule.
 _SHORTEST, _LONGEST = 0.1, 25.0
@@ -129,8 +129,8 @@ class SpectralDiffusion(_OwnScheme):
 class ImplicitDiffusion(_OwnScheme):
     """The implicit timestep (GAD-i): h = (M + tL)⁻¹ M x, r_t(λ) = 1/(1 + tλ) on the full basis.
 
-    Where the basis is truncated or missing, the system is solved by conjugate gradients instead:
-    the result is the same.
+    Where the basis is truncated or missing, the system is solved by conjugate gradients or by a
+    Chebyshev polynomial, whichever is cheaper on this graph: the result is the same.
 
     Example:
         >>> import gad, torch
@@ -143,11 +143,11 @@ class ImplicitDiffusion(_OwnScheme):
     own_scheme = IMPLICIT
 
     def choose_solver(self, operators: GraphOperators) -> Solver:
-        """The eigenbasis if it is whole, conjugate gradients otherwise."""
+        """The eigenbasis if it is whole, otherwise the cheaper of two that need none."""
         if self.solver is not None:
             return self.solver
         whole = operators.has_basis and not operators.truncated
-        return Eigenbasis() if whole else ConjugateGradient()
+        return Eigenbasis() if whole else cheaper_implicit(operators, self.raw_times)
 
 
 def spread_times(channels: int, longest: float = _LONGEST) -> Tensor:

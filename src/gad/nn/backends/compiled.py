@@ -25,6 +25,7 @@ from gad import nn as gad_nn
 from gad.native import bindings
 from gad.operators import Eigenbasis, GraphOperators
 from gad.operators.derivatives import without_kernels
+from gad.operators.layouts import Neighbours
 from gad.operators.schemes import Heat, ImplicitStep
 
 if TYPE_CHECKING:
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 # r' = −λ r^power: how the kernels know a scheme.
 _POWERS = {Heat: 1, ImplicitStep: 2}
-# Beyond this degree the slots become too many and too short, and the weights by degree too many.
+# Up to this degree nodes are grouped by every degree there could be, which is known at once; beyond
+# by those there are, at most √(2E).
 _MOST_SLOTS = 32
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _EVERYWHERE = [getattr(module_hooks, f"_global{name}") for name in _HOOKS]
@@ -215,7 +217,7 @@ class _Layout:
         self.order, self.rank, self.given = given.order, given.rank, given.given
         operators = operators if given.arranged else operators.arranged()
         layout = operators.neighbours
-        self.slots = len(layout.counts)
+        self.degrees, begin = _groups(layout)
         tensors = {
             "source": layout.source.to(torch.int32),
             "reverse": layout.reverse.to(torch.int32),
@@ -227,15 +229,25 @@ class _Layout:
             bindings.Graphs,
             nodes=operators.num_nodes,
             edges=operators.num_edges,
-            slots=self.slots,
+            slots=len(layout.counts),
+            groups=len(self.degrees),
             count=bindings.integers(layout.counts),
-            begin=bindings.integers([0, *reversed(layout.counts), operators.num_nodes]),
+            begin=bindings.integers(begin),
             rows=tensors["node"].numel() if "node" in tensors else 0,
             entries=tensors["value"].numel() if "value" in tensors else 0,
             **tensors,
         )
         self.basis = operators.flat_basis.struct() if operators.has_basis else None
         self.factor = operators.inverse_root_size.to(torch.float32)
+
+
+def _groups(layout: Neighbours) -> tuple[tuple[int, ...], list[int]]:
+    """The degrees of the groups of nodes, the highest first, and where each begins, and the end."""
+    nodes, slots = layout.degree.numel(), len(layout.counts)
+    if slots <= _MOST_SLOTS:
+        return tuple(range(slots, -1, -1)), [0, *reversed(layout.counts), nodes]
+    degrees, counts = layout.degree.unique_consecutive(return_counts=True)
+    return tuple(degrees.tolist()), [0, *counts.cumsum(0).tolist()]
 
 
 def _field(operators: GraphOperators) -> dict[str, Tensor]:
@@ -258,22 +270,17 @@ def _field(operators: GraphOperators) -> dict[str, Tensor]:
 
 def _layout(operators: GraphOperators) -> _Layout | None:
     """The layout, or None where the kernels cannot read these operators."""
-    readable = (
-        operators.device.type == "cpu"
-        and operators.num_nodes > 0
-        and operators.well_formed
-        and len(operators.neighbours.counts) <= _MOST_SLOTS
-    )
+    readable = operators.device.type == "cpu" and operators.num_nodes > 0 and operators.well_formed
     return _Layout(operators) if readable else None
 
 
 @lru_cache(maxsize=256)
-def _scales(scalers: tuple[str, ...], delta: float, highest: int) -> Tensor:
-    """The scalers of the degrees from the highest down to 0 [S, D + 1]."""
+def _scales(scalers: tuple[str, ...], delta: float, degrees: tuple[int, ...]) -> Tensor:
+    """The scalers of these degrees [S, G]."""
     from gad.nn.aggregation import scales
 
     with torch.inference_mode(False):
-        return scales(scalers, torch.arange(highest, -1, -1), torch.tensor(delta)).contiguous()
+        return scales(scalers, torch.tensor(degrees), torch.tensor(delta)).contiguous()
 
 
 # ---------------------------------------------------------------- one step of autograd
@@ -303,7 +310,7 @@ class _Call:
         """Everything but the weights, which backward passes are given once more."""
         alone = (
             layout,
-            _scales(filters.scalers, float(_part(filters, "delta")), layout.slots),
+            _scales(filters.scalers, float(_part(filters, "delta")), layout.degrees),
             (filters.channels, filters.towers, len(filters.aggregators), len(filters.scalers)),
             bindings.numbers_of(filters.aggregators),
             filters.edge_channels,

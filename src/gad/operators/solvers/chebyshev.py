@@ -10,7 +10,6 @@ gradients to t, with the derivatives of the coefficients.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -21,6 +20,7 @@ from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
 from gad.operators.solvers.base import check_signal, check_tolerance
+from gad.operators.solvers.walk import Walk
 
 # Degrees tried when an accuracy is asked for; times so long that the last does not reach it are an
 # error rather than a wrong answer.
@@ -33,7 +33,7 @@ class Chebyshev:
     Args:
         degree: the degree J of the polynomial, the same for all channels.
         tolerance: without a degree: the smallest J whose remaining coefficients sum to less, for
-            every channel. By default 1e-6 in float32 and 1e-12 in float64.
+            each channel its own. By default 1e-6 in float32 and 1e-12 in float64.
     """
 
     def __init__(self, degree: int | None = None, tolerance: float | None = None) -> None:
@@ -48,17 +48,22 @@ class Chebyshev:
     ) -> Tensor:
         """``Σ_j c_j(t) T_j(M⁻¹L − I) x``."""
         check_signal(operators, x, times)
-        degree = self.degree
-        if degree is None:
-            with torch.no_grad():
-                degree = self._degree(times.detach().to(torch.float64), scheme, x.dtype)
-        c = coefficients(scheme, times, degree)
-        walk = operators.random_walk.to(x.dtype)
-        result: Tensor = _Polynomial.apply(x, c, walk, operators.mass.to(x.dtype))  # type: ignore[no-untyped-call]
+        degrees = self.degrees(times, scheme, x.dtype)
+        c = coefficients(scheme, times, int(degrees.max()) if degrees.numel() else 0)
+        # What a channel does not need is 0, whoever else needs it.
+        c = c * (torch.arange(c.shape[0], device=c.device)[:, None] <= degrees)
+        result: Tensor = _Polynomial.apply(x, c.to(x.dtype), degrees, Walk.of(operators, x))  # type: ignore[no-untyped-call]
         return result
 
-    def _degree(self, times: Tensor, scheme: Scheme, dtype: torch.dtype) -> int:
-        """The smallest degree within the tolerance for every channel."""
+    @torch.no_grad()
+    def degrees(self, times: Tensor, scheme: Scheme, dtype: torch.dtype) -> Tensor:
+        """The degree of every channel's polynomial for signals of this type: int64 [C]."""
+        if self.degree is not None:
+            return torch.full_like(times, self.degree, dtype=torch.int64)
+        return self._degrees(times.detach().to(torch.float64), scheme, dtype)
+
+    def _degrees(self, times: Tensor, scheme: Scheme, dtype: torch.dtype) -> Tensor:
+        """The smallest degrees within the tolerance."""
         tolerance = self.tolerance or (1e-12 if dtype == torch.float64 else 1e-6)
         for most in _DEGREES:
             # Gradients to t are the same polynomial with derived coefficients: those must have died
@@ -66,10 +71,10 @@ class Chebyshev:
             ones = torch.ones_like(times)
             c, slope = torch.func.jvp(partial(_of_times, scheme, most), (times,), (ones,))  # type: ignore[misc]
             size = torch.maximum(c.abs(), slope.abs())
-            tail = size.flip(0).cumsum(0).flip(0).amax(1)
+            tail = size.flip(0).cumsum(0).flip(0)
             # The sum past `most` is unseen: trust the tail only if it has long died out.
-            if float(tail[most // 2]) <= tolerance:
-                return int((tail[1:] > tolerance).sum())
+            if bool((tail[most // 2] <= tolerance).all()):
+                return (tail[1:] > tolerance).sum(0)
         longest = float(times.max())
         raise ValueError(
             f"no polynomial of degree {_DEGREES[-1]} reaches {tolerance:g} at time {longest:g}: "
@@ -106,41 +111,59 @@ def _of_times(scheme: Scheme, degree: int, times: Tensor) -> Tensor:
 class _Polynomial(torch.autograd.Function):
     """y = Σ_j c_j ⊙ T_j(S) x with S = M⁻¹L − I = −P, keeping three vectors at a time.
 
-    S is self-adjoint under the mass, so the gradient to x is M p(S) M⁻¹ of the incoming one; that
-    to c_j is its inner product with T_j(S) x, whose recurrence is run again rather than stored.
+    S is self-adjoint under the mass. So with T_j = T_j(S) M⁻¹ g of the incoming gradient g, that to
+    x is M Σ_j c_j ⊙ T_j, and that to c_j is ⟨x, T_j⟩: one recurrence gives both.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, c: Tensor, walk: Tensor, mass: Tensor) -> Tensor:
-        ctx.save_for_backward(x, c, walk, mass)
-        y = torch.zeros_like(x, memory_format=torch.contiguous_format)
-        for c_j, t_j in zip(c, _chebyshev(walk, x, c.shape[0]), strict=True):
-            y.addcmul_(t_j, c_j)
-        return y
+    def forward(ctx: Any, x: Tensor, c: Tensor, degrees: Tensor, walk: Walk) -> Tensor:
+        ctx.save_for_backward(x, c, degrees)
+        ctx.walk = walk
+        return _polynomial(walk, x, c, degrees)[0]
 
     @staticmethod
     @first_only("use the Eigenbasis")
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        x, c, walk, mass = ctx.saved_tensors
-        grad_x = grad_c = None
-        if ctx.needs_input_grad[0]:
-            grad_x = torch.zeros_like(grad, memory_format=torch.contiguous_format)
-            lifted = grad / mass[:, None]
-            for c_j, t_j in zip(c, _chebyshev(walk, lifted, c.shape[0]), strict=True):
-                grad_x.addcmul_(t_j, c_j)
-            grad_x *= mass[:, None]
-        if ctx.needs_input_grad[1]:
-            grad_c = torch.stack([(grad * t).sum(0) for t in _chebyshev(walk, x, c.shape[0])])
-        return grad_x, grad_c, None, None
+        x, c, degrees = ctx.saved_tensors
+        mass = ctx.walk.mass[:, None]
+        other = x if ctx.needs_input_grad[1] else None
+        grad_x, grad_c = _polynomial(ctx.walk, grad / mass, c, degrees, other)
+        return grad_x.mul_(mass), grad_c, None, None
 
 
-def _chebyshev(walk: Tensor, x: Tensor, count: int) -> Iterator[Tensor]:
-    """T_0(S) x, T_1(S) x, …: T_{j+1} = 2 S T_j − T_{j−1}, with S = −P."""
-    before, now = x.contiguous(), x
-    yield before
-    if count > 1:
-        now = -(walk @ before)
-        yield now
-    for _ in range(2, count):
-        before, now = now, torch.addmm(before, walk, now, beta=-1, alpha=-2)
-        yield now
+def _polynomial(
+    walk: Walk, x: Tensor, c: Tensor, degrees: Tensor, other: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
+    """Σ_j c_j ⊙ T_j x, and the inner products ⟨other, T_j x⟩ [J + 1, C].
+
+    T_{j+1} = 2 S T_j − T_{j−1}, with S = −P. Channels of a low degree come last and are left out of
+    the later steps.
+    """
+    order = degrees.argsort(descending=True, stable=True)
+    moved = not bool((degrees[1:] <= degrees[:-1]).all())
+    if moved:
+        x, c = x[:, order], c[:, order]
+        other = None if other is None else other[:, order].contiguous()
+    before = x.clone(memory_format=torch.contiguous_format)
+    other = None if other is None else other.contiguous()
+    c = c.contiguous()
+    total = before * c[0]
+    dots = None if other is None else torch.zeros_like(c, dtype=torch.float64)
+    if dots is not None and other is not None:
+        dots[0] = walk.inner(other, before)
+    now, minus = before, torch.full_like(c[0], -1.0)
+    active = (degrees >= torch.arange(c.shape[0], device=c.device)[:, None]).sum(1).tolist()
+    for j in range(1, c.shape[0]):
+        # T_1 x = −P x; x itself is T_0 and the one before from the second step on.
+        a, b, out = (minus, torch.zeros_like(minus), None) if j == 1 else (2 * minus, minus, before)
+        after, dot = walk.step(
+            now, before, a, b, active=active[j], weight=c[j], total=total, other=other, out=out
+        )
+        before, now = now, after
+        if dots is not None and dot is not None:
+            dots[j, : active[j]] = dot[: active[j]].to(dots.device)
+    grads = None if dots is None else dots.to(c.dtype)
+    if not moved:
+        return total, grads
+    back = order.argsort()
+    return total[:, back], None if grads is None else grads[:, back]

@@ -16,6 +16,7 @@ from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import Scheme
 from gad.operators.solvers.base import check_implicit, check_signal, check_tolerance
+from gad.operators.solvers.walk import Walk
 
 
 class ConjugateGradient:
@@ -38,9 +39,8 @@ class ConjugateGradient:
         check_implicit(self, scheme)
         check_signal(operators, x, times)
         tolerance = self.tolerance or (1e-12 if x.dtype == torch.float64 else 1e-6)
-        walk, mass = operators.random_walk.to(x.dtype), operators.mass.to(x.dtype)
         result: Tensor = _ImplicitSolve.apply(  # type: ignore[no-untyped-call]
-            x, times.to(x.dtype), walk, mass, tolerance, self.max_iterations
+            x, times.to(x.dtype), Walk.of(operators, x), tolerance, self.max_iterations
         )
         return result
 
@@ -56,55 +56,58 @@ class _ImplicitSolve(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, times: Tensor, walk: Tensor, mass: Tensor, tolerance: float, most: int
+        ctx: Any, x: Tensor, times: Tensor, walk: Walk, tolerance: float, most: int
     ) -> Tensor:
-        h = _conjugate_gradients(walk, mass, times, x, tolerance, most)
-        ctx.save_for_backward(h, times, walk, mass)
-        ctx.tolerance, ctx.most = tolerance, most
+        h, _ = conjugate_gradients(walk, times, x, tolerance, most)
+        ctx.save_for_backward(h, times)
+        ctx.walk, ctx.tolerance, ctx.most = walk, tolerance, most
         return h
 
     @staticmethod
     @first_only("use Eigenbasis or Cholesky")
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        h, times, walk, mass = ctx.saved_tensors
-        lifted = grad / mass[:, None]
-        u = _conjugate_gradients(walk, mass, times, lifted, ctx.tolerance, ctx.most)
-        u = u * mass[:, None]
-        grad_t = -(u * (h - walk @ h)).sum(0) if ctx.needs_input_grad[1] else None
-        return u, grad_t, None, None, None, None
+        (h, times), walk = ctx.saved_tensors, ctx.walk
+        mass = walk.mass[:, None]
+        u, _ = conjugate_gradients(walk, times, grad / mass, ctx.tolerance, ctx.most)
+        grad_t = None
+        if ctx.needs_input_grad[1]:
+            # Σ m u ⊙ (P h − h)
+            one, h = torch.ones_like(times), h.contiguous()
+            grad_t = walk.step(h, h, one, -one, active=h.shape[1], other=u)[1].to(h)
+        return u.mul_(mass), grad_t, None, None, None
 
 
-def _conjugate_gradients(
-    walk: Tensor, mass: Tensor, times: Tensor, b: Tensor, tolerance: float, most: int
-) -> Tensor:
-    """K⁻¹ b under the inner product ⟨a, b⟩ = Σ m a b, in which K is self-adjoint.
+def conjugate_gradients(
+    walk: Walk, times: Tensor, b: Tensor, tolerance: float, most: int
+) -> tuple[Tensor, int]:
+    """K⁻¹ b under the inner product ⟨a, b⟩ = Σ m a b, where K is self-adjoint; and how many steps.
 
     In this inner product the Jacobi preconditioner is the scalar 1/(1 + t) of each channel, which
     changes no iterate: it is built into the first guess b/(1 + t) and nothing else is needed.
     """
-    m = mass[:, None]
     # Squares of very small or large channels would leave the range of floating numbers.
     scale = b.abs().amax(0)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
     b = (b / scale).contiguous()
     x = b / (1 + times)
-    r = b - _apply(walk, times, x)
+    stay, leave = 1 + times, -times
+    r = b - walk.step(x, x, leave, stay, active=b.shape[1])[0]
     p = r.clone()
-    rr = (m * r * r).sum(0)
-    goal = tolerance**2 * (m * b * b).sum(0)
-    for _ in range(most):
+    rr = walk.inner(r, r)
+    goal = tolerance**2 * walk.inner(b, b)
+    kp = None
+    for iteration in range(most):
         active = rr > goal
         if not bool(active.any()):
-            return x.mul_(scale)
-        kp = _apply(walk, times, p)
-        curvature = torch.einsum("n,nc,nc->c", mass, p, kp)
+            return x.mul_(scale), iteration
+        # K p = (1 + t) p − t P p
+        kp, curvature = walk.step(p, p, leave, stay, active=b.shape[1], other=p, out=kp)
+        assert curvature is not None
         # A channel that has arrived stands still: its step is 0, not 0/0.
         alpha = torch.where(active & (curvature > 0), rr / curvature, torch.zeros_like(rr))
-        x.addcmul_(p, alpha)
-        r.addcmul_(kp, alpha, value=-1)
-        before, rr = rr, torch.einsum("n,nc,nc->c", mass, r, r)
+        before, rr = rr, walk.descend(alpha.to(x.dtype), p, kp, x, r)
         beta = torch.where(active, rr / before, torch.zeros_like(rr))
-        p.mul_(beta).add_(r)
+        p.mul_(beta.to(x.dtype)).add_(r)
     left = float((rr / goal.clamp_min(torch.finfo(rr.dtype).tiny)).max().sqrt() * tolerance)
     if left > tolerance:
         warnings.warn(
@@ -113,9 +116,4 @@ def _conjugate_gradients(
             RuntimeWarning,
             stacklevel=2,
         )
-    return x.mul_(scale)
-
-
-def _apply(walk: Tensor, times: Tensor, x: Tensor) -> Tensor:
-    """K x = (1 + t) x − t P x."""
-    return (walk @ x).mul_(-times).addcmul_(x, 1 + times)
+    return x.mul_(scale), most
