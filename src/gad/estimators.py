@@ -11,9 +11,10 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from gad.data.rows import InMemory
 from gad.prediction.bases import model_path
 from gad.prediction.explanation.explain import Explanation
-from gad.prediction.predictor import Predictor
+from gad.prediction.predictor import Prediction, Predictor
 from gad.training.run import train
 
 _E = TypeVar("_E", bound="_MoleculeEstimator")
@@ -34,6 +35,12 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         settings: dict[str, Any] | None = None,
         random_state: int = 0,
         errors: str | None = None,
+        calibration_fraction: float = 0.1,
+        standardise: bool | Sequence[str] = False,
+        merge_duplicates: str | None = None,
+        metric: str | None = None,
+        neighbours: bool = True,
+        transform: str = "none",
     ) -> None:
         self.recipe = recipe
         self.epochs = epochs
@@ -42,38 +49,73 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         self.settings = settings
         self.random_state = random_state
         self.errors = errors
+        self.calibration_fraction = calibration_fraction
+        self.standardise = standardise
+        self.merge_duplicates = merge_duplicates
+        self.metric = metric
+        self.neighbours = neighbours
+        self.transform = transform
 
-    def fit(self: _E, X: Sequence[str], y: npt.ArrayLike) -> _E:
-        """Train on SMILES ``X`` and labels ``y``; a part of them is held out for selection."""
+    def fit(
+        self: _E,
+        X: Any,
+        y: npt.ArrayLike,
+        sample_weight: npt.ArrayLike | None = None,
+        features: npt.ArrayLike | None = None,
+    ) -> _E:
+        """Train; some rows are held out to choose the epoch, and some to calibrate.
+
+        Args:
+            X: n SMILES; or a table whose first column they are, the others being features.
+            y: labels [n] or [n, T], NaN where missing.
+            sample_weight: how much each row counts [n].
+            features: further numbers given to the model [n, F]; it needs them to predict.
+        """
+        texts, extra = _taken(X, features)
         settings: dict[str, Any] = {**(self.settings or {}), "seed": self.random_state}
         if self.epochs is not None:
             settings["epochs"] = self.epochs
-        share = float(self.validation_fraction)
+        val, test = float(self.validation_fraction), float(self.calibration_fraction)
         with tempfile.TemporaryDirectory() as folder:
             run = train(
-                (_texts(X), self._labels(np.asarray(y))),
+                InMemory(texts, self._labels(np.asarray(y)), sample_weight, extra),
                 task=self._task,
+                transform=self.transform,
+                standardise=self.standardise,
+                merge_duplicates=self.merge_duplicates,
+                metric=self.metric,
                 recipe=self.recipe,
                 settings=settings,
                 ensemble=self.ensemble,
-                fractions=(1 - share, share, 0.0),
+                fractions=(1 - val - test, val, test),
                 out=f"{folder}/run",
                 baselines=False,
+                neighbours=self.neighbours,
             )
         self.model_: Predictor = run.model
-        self.n_features_in_ = 1
+        self.n_features_in_ = 1 + (0 if extra is None else extra.shape[1])
         return self
 
-    def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
-        return y.astype(np.float64)
+    def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Labels as they are learned; words of a regression are bounds such as ">10"."""
+        return y.astype(np.float64) if y.dtype.kind in "biuf" else y
 
-    def _values(self, X: Sequence[str], errors: str | None) -> npt.NDArray[np.float64]:
+    def _trusted(self, X: Any, features: npt.ArrayLike | None) -> Prediction:
+        """Predictions with intervals and sets."""
+        check_is_fitted(self)
+        texts, extra = _taken(X, features)
+        return self.model_.predict_detailed(texts, features=extra, uncertainty=True)
+
+    def _values(
+        self, X: Any, errors: str | None, features: npt.ArrayLike | None
+    ) -> npt.NDArray[np.float64]:
         """Predictions; SMILES that cannot be used are NaN or, with ``errors="raise"``, an error."""
         check_is_fitted(self)
-        texts = _texts(X)
-        told = self.model_.predict_detailed(texts)
+        texts, extra = _taken(X, features)
+        told = self.model_.predict_detailed(texts, features=extra)
         _refuse(told.rejects, texts, errors or self.errors or self._errors)
-        return told.values[:, 0] if told.values.shape[1] == 1 else told.values
+        values = told.values
+        return values[:, 0] if values.shape[1] == 1 else values
 
     def explain(self, X: Sequence[str]) -> list[Explanation | None]:
         """What each atom contributes to each prediction; None for a SMILES that cannot be used.
@@ -91,6 +133,8 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
 class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[misc]
     """Regression on SMILES, for scikit-learn's ``cross_val_score``, ``GridSearchCV`` and pipelines.
 
+    Labels may be bounds, such as ``">10"``.
+
     Args:
         recipe: a recipe's name or file.
         epochs: of training; the recipe's if None.
@@ -100,17 +144,41 @@ class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[mis
         random_state: the seed.
         errors: what a SMILES that cannot be used does in ``predict``: ``"ignore"``, which is usual
             here, gives NaN, ``"raise"`` an error that names its row, counted from 1.
+        calibration_fraction: the share held out to calibrate intervals, probabilities and sets.
+        standardise, merge_duplicates, metric, neighbours: as in :func:`gad.train`.
+        transform: of a regression; "log10" learns the logarithm of the labels, "auto" where they
+            span orders.
 
     Example::
 
         cross_val_score(gad.MoleculeRegressor(epochs=30), smiles, solubility, cv=5)
+        lower, upper = gad.MoleculeRegressor().fit(smiles, solubility).predict_interval(["CCO"])
     """
 
     _task, _errors = "regression", "ignore"
 
-    def predict(self, X: Sequence[str], errors: str | None = None) -> npt.NDArray[np.float64]:
+    def predict(
+        self, X: Any, errors: str | None = None, features: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.float64]:
         """Values in the units of ``y``; ``errors`` as in the constructor, for this call."""
-        return self._values(X, errors)
+        return self._values(X, errors, features)
+
+    def predict_interval(
+        self, X: Any, features: npt.ArrayLike | None = None
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """The lower and upper ends of intervals that are to hold the truth nine times in ten.
+
+        Shapes are those of :meth:`predict`; NaN for a SMILES that cannot be used.
+        """
+        told = self._trusted(X, features)
+        if np.isnan(self.model_.trust.half).any():
+            raise ValueError(
+                "too few rows were held out to calibrate intervals (9 are needed for each target): "
+                "fit more rows, or with a larger calibration_fraction"
+            )
+        ends = told.lower, told.upper
+        lower, upper = (end[:, 0] if end.shape[1] == 1 else end for end in ends)
+        return lower, upper
 
 
 class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[misc]
@@ -121,25 +189,48 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
 
     _task, _errors = "classification", "raise"
 
-    def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs two classes, not {len(self.classes_)}")
         self._task = "classification" if len(self.classes_) == 2 else "multiclass"
         return numbers.astype(np.float64)
 
-    def predict_proba(self, X: Sequence[str], errors: str = "ignore") -> npt.NDArray[np.float64]:
+    def predict_proba(
+        self, X: Any, errors: str = "ignore", features: npt.ArrayLike | None = None
+    ) -> npt.NDArray[np.float64]:
         """Probabilities of the K classes [n, K]; NaN for a SMILES that cannot be used."""
-        found = self._values(X, errors)
+        found = self._values(X, errors, features)
         return found if found.ndim == 2 else np.stack([1 - found, found], axis=1)
 
-    def predict(self, X: Sequence[str], errors: str | None = None) -> npt.NDArray[Any]:
+    def predict_set(
+        self, X: Any, features: npt.ArrayLike | None = None
+    ) -> list[tuple[Any, ...] | None]:
+        """The classes that cannot be ruled out; None for a SMILES that cannot be used.
+
+        Of the molecules of each class nine in ten have it in their set.
+        """
+        told = self._trusted(X, features)
+        if told.sets is None:
+            raise ValueError(
+                "too few rows were held out to calibrate sets (9 are needed): fit more rows, or "
+                "with a larger calibration_fraction"
+            )
+        names = self.classes_.tolist()
+        return [
+            None if own is None else tuple(names[int(number)] for number in own)
+            for (own,) in told.sets
+        ]
+
+    def predict(
+        self, X: Any, errors: str | None = None, features: npt.ArrayLike | None = None
+    ) -> npt.NDArray[Any]:
         """The more likely class; ``errors`` as in the constructor, for this call.
 
         With ``"ignore"`` a SMILES that cannot be used has no class: NaN where classes are numbers,
         None where they are words.
         """
-        likely = self.predict_proba(X, errors or self.errors or self._errors)
+        likely = self.predict_proba(X, errors or self.errors or self._errors, features)
         found = np.asarray(self.classes_[np.nan_to_num(likely).argmax(1)])
         missing = np.isnan(likely[:, 0])
         if not missing.any():
@@ -221,5 +312,17 @@ def _refuse(rejects: dict[int, str], texts: Sequence[str], errors: str) -> None:
         )
 
 
-def _texts(molecules: Sequence[str]) -> list[str]:
+def _taken(
+    X: Any, features: npt.ArrayLike | None
+) -> tuple[list[str], npt.NDArray[np.float64] | None]:
+    """SMILES and features: X is a list of SMILES, or a table whose first column they are."""
+    table = np.asarray(X, dtype=object)
+    extra = [] if features is None else [np.asarray(features, np.float64).reshape(len(table), -1)]
+    if table.ndim == 2 and table.shape[1] > 1:
+        extra.insert(0, table[:, 1:].astype(np.float64))
+        table = table[:, 0]
+    return _texts(table), np.concatenate(extra, axis=1) if extra else None
+
+
+def _texts(molecules: Any) -> list[str]:
     return [str(m) for m in np.asarray(molecules, dtype=object).ravel()]

@@ -149,6 +149,33 @@ class Learning:
             **one_of("none", "log10", "auto"),
         ),
     ] = "none"
+    standardise: Annotated[
+        bool,
+        option(
+            "Bring molecules into one form first, here and whenever the model predicts: largest "
+            "fragment, uncharged, canonical tautomer. Some: --set standardise=fragment,uncharge.",
+            "--standardise",
+            panel=COLUMNS,
+        ),
+    ] = False
+    merge_duplicates: Annotated[
+        str | None,
+        option(
+            "Make one row of a molecule that is listed several times: the mean or median of its "
+            "labels; drop leaves it out where they contradict one another.",
+            panel=COLUMNS,
+            **one_of("mean", "median", "drop"),
+        ),
+    ] = None
+    metric: Annotated[
+        str | None,
+        option(
+            "By which the report judges and the best epoch is chosen: MAE, RMSE, R2, Spearman, "
+            "ROC-AUC, PR-AUC, F1, MCC, balanced accuracy, log loss, …",
+            metavar="NAME",
+            panel=MODEL,
+        ),
+    ] = None
     split_column: Annotated[
         str | None,
         option(
@@ -187,6 +214,9 @@ class Learning:
             "task": self.task,
             "relation": self.relation or None,
             "transform": self.transform,
+            "standardise": self.standardise,
+            "merge_duplicates": self.merge_duplicates,
+            "metric": self.metric,
             "split": self._split_kind(),
             "split_column": self.split_column,
             "split_file": self.split_file,

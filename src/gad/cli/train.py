@@ -10,7 +10,6 @@ import typer
 
 from gad.cli.console import Outcome
 from gad.cli.options import (
-    COLUMNS,
     HARDWARE,
     MODEL,
     OUTPUT,
@@ -44,35 +43,10 @@ def train(
             min=2, metavar="K", panel=SPLITTING,
         ),
     ] = None,
-    standardise: Annotated[
-        bool,
-        option(
-            "Bring molecules into one form first, here and whenever the model predicts: largest "
-            "fragment, uncharged, canonical tautomer. Some: --set standardise=fragment,uncharge.",
-            "--standardise", panel=COLUMNS,
-        ),
-    ] = False,
-    merge_duplicates: Annotated[
-        str | None,
-        option(
-            "Make one row of a molecule that is listed several times: the mean or median of its "
-            "labels; drop leaves it out where they contradict one another.",
-            panel=COLUMNS,
-            **one_of("mean", "median", "drop"),
-        ),
-    ] = None,
     repeat: Annotated[
         int,
         option("Repeat the folds R times, each time others.", min=1, metavar="R", panel=SPLITTING),
     ] = 1,
-    metric: Annotated[
-        str | None,
-        option(
-            "By which the report judges and the best epoch is chosen: MAE, RMSE, R2, Spearman, "
-            "ROC-AUC, PR-AUC, F1, MCC, balanced accuracy, log loss, …",
-            metavar="NAME", panel=MODEL,
-        ),
-    ] = None,
     ensemble: Annotated[
         int,
         option("Train N models that differ by their seed.", min=1, metavar="N", panel=MODEL),
@@ -156,10 +130,7 @@ def train(
         done = run_training(
             **arguments,
             folds=folds,
-            standardise=standardise,
-            merge_duplicates=merge_duplicates,
             repeat=repeat,
-            metric=metric,
             ensemble=ensemble,
             out=out,
             resume=resume,

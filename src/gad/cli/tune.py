@@ -114,7 +114,7 @@ def _shown(found: TuningRun) -> RenderableType:
     """The best trials, best first, and where the recipe is."""
     from rich.console import Group
 
-    from gad.prediction.metrics import METRIC_NAMES
+    from gad.tuning.bench import error_name
 
     there = sorted(
         (row for row in found.trials if row.error is not None),
@@ -131,7 +131,7 @@ def _shown(found: TuningRun) -> RenderableType:
         ]
         for row in there[:_SHOWN]
     ]
-    error = f"validation {METRIC_NAMES[found.metric]}"
+    error = f"validation {error_name(found.metric)}"
     given_up = len(found.trials) - len(there)
     return Group(
         grid((), ("trial", error, *keys, "epoch", "minutes"), rows),

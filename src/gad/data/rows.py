@@ -49,6 +49,20 @@ class Source:
 
 
 @dataclass(frozen=True, eq=False)
+class InMemory:
+    """Rows that are in Python already: n SMILES with labels [n] or [n, T].
+
+    Labels are numbers, words, or bounds such as ``">10"``; weights are [n], further numbers that
+    the model is given are features [n, F].
+    """
+
+    smiles: Sequence[Any]
+    targets: Any
+    weights: npt.ArrayLike | None = None
+    features: npt.ArrayLike | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows as they were read: molecules as text, and numbers.
 
@@ -79,7 +93,7 @@ def read_rows(
     need_targets: bool = True,
     classes: Sequence[Sequence[str]] | None = None,
 ) -> Rows:
-    """Read a table file, or Python data as a pair (molecules, targets).
+    """Read a table file, or Python data: :class:`InMemory`, or a pair (molecules, targets).
 
     Args:
         source: where they are.
@@ -87,8 +101,9 @@ def read_rows(
         classes: of each target, where a model knows them already.
     """
     if isinstance(source.data, tuple):
-        molecules, targets = source.data
-        return _of_python(molecules, targets, source)
+        return _of_python(InMemory(*source.data), source)
+    if isinstance(source.data, InMemory):
+        return _of_python(source.data, source)
     table = open_table(source.data)
     columns, messages = choose_columns(
         table,
@@ -131,20 +146,13 @@ def read_rows(
             relations=cells[relations[place]] if relations else None,
             comma=name in commas,
         )
-        if source.transform == "log10" and not read.classes:
-            bad |= {
-                row: f"column {name!r}: {read.values[row]:g} has no logarithm (--transform log10)"
-                for row in np.flatnonzero(read.values <= 0).tolist()
-            }
+        bad |= _without_logarithm(read, name, source)
         labels.append(read)
         messages += _told(name, read)
         rejects = {**bad, **rejects}
     weights = numeric[columns.weight] if columns.weight else np.ones(len(texts))
     features = _stack([numeric[name] for name in columns.features], len(texts))
-    for row in np.flatnonzero(~np.isfinite(features).all(1)).tolist():
-        rejects.setdefault(row, "a feature column is empty")
-    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
-        rejects.setdefault(row, f"the weight is {weights[row]}: weights are at least 0")
+    _check(weights, features, rejects)
     return Rows(
         title=Path(source.data).name,
         texts=texts,
@@ -185,33 +193,62 @@ def _told(name: str, labels: Labels) -> list[str]:
     return [f"target {name!r}: {bounds} of its labels are bounds (> or <)"] if bounds else []
 
 
+def _check(weights: Floats, features: Floats, rejects: dict[int, str]) -> None:
+    """Reject rows whose weight or features are no numbers that could be used."""
+    for row in np.flatnonzero(~np.isfinite(features).all(1)).tolist():
+        rejects.setdefault(row, "a feature column is empty")
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0))).tolist():
+        rejects.setdefault(row, f"the weight is {weights[row]}: weights are at least 0")
+
+
+def _without_logarithm(labels: Labels, name: str, source: Source) -> dict[int, str]:
+    """Labels that cannot be learned by their logarithm, if that is how they are learned."""
+    if source.transform != "log10" or labels.classes:
+        return {}
+    return {
+        row: f"column {name!r}: {labels.values[row]:g} has no logarithm (--transform log10)"
+        for row in np.flatnonzero(labels.values <= 0).tolist()
+    }
+
+
 def _stack(columns: list[Floats], rows: int) -> Floats:
     return np.stack(columns, axis=1) if columns else np.zeros((rows, 0))
 
 
-def _of_python(molecules: Sequence[Any], targets: Any, source: Source) -> Rows:
-    texts = [m if isinstance(m, str) else "" if m is None else str(m) for m in molecules]
-    given = np.asarray(targets)
+def _of_python(data: InMemory, source: Source) -> Rows:
+    texts = [m if isinstance(m, str) else "" if m is None else str(m) for m in data.smiles]
+    given = np.asarray(data.targets)
     given = given[:, None] if given.ndim == 1 else given
-    if len(texts) != len(given):
-        raise ValueError(f"{len(texts)} molecules but {len(given)} rows of targets")
-    count = given.shape[1]
+    rows, count = given.shape
+    if len(texts) != rows:
+        raise ValueError(f"{len(texts)} molecules but {rows} rows of targets")
     rejects: dict[int, str] = {}
     names = ("target",) if count == 1 else tuple(f"target_{i}" for i in range(count))
     labels = []
     for name, column in zip(names, given.T, strict=True):
         if given.dtype.kind in "biuf" and source.task != "multiclass":
-            labels.append(Labels(column.astype(np.float64), np.zeros(len(column), np.int8)))
-            continue
-        read, bad = read_labels(column.tolist(), name, task=source.task)
+            read = Labels(column.astype(np.float64), np.zeros(rows, np.int8))
+        else:
+            read, bad = read_labels(column.tolist(), name, task=source.task)
+            rejects = {**bad, **rejects}
         labels.append(read)
-        rejects = {**bad, **rejects}
-    values = _stack([read.values for read in labels], len(texts))
+        rejects = {**_without_logarithm(read, name, source), **rejects}
+    weights = np.ones(rows) if data.weights is None else np.asarray(data.weights, np.float64)
+    features = np.zeros((rows, 0))
+    if data.features is not None:
+        features = np.asarray(data.features, np.float64).reshape(rows, -1)
+    if weights.shape != (rows,):
+        raise ValueError(f"{rows} molecules but weights of the shape {weights.shape}")
+    _check(weights, features, rejects)
+    values = _stack([read.values for read in labels], rows)
     digest = hashlib.sha256("\0".join(texts).encode("utf-8", "surrogatepass"))
-    digest.update(np.ascontiguousarray(values).tobytes())
+    for array in (values, *(() if data.weights is None else (weights,)), features):
+        digest.update(np.ascontiguousarray(array).tobytes())
     return Rows(
-        "python data", texts, False, values, names, ("",) * count, np.ones(len(texts)),
-        np.zeros((len(texts), 0)), (), None, rejects, digest.hexdigest(),
+        "python data", texts, False, values, names, ("",) * count,
+        np.where(np.isfinite(weights), weights, 0.0), features,
+        tuple(f"feature_{k}" for k in range(features.shape[1])), None, rejects,
+        digest.hexdigest(),
         bounds=np.stack([read.bounds for read in labels], axis=1) if labels else None,
         classes=tuple(read.classes for read in labels),
     )  # fmt: skip

@@ -45,7 +45,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
 # Standard deviations from the mean beyond which a feature says nothing more than "far".
 _FARTHEST = 3.0
 # λ in rows: so many rows would have to speak against a weight of 0.
-_STRENGTHS = (10.0, 30.0, 100.0)
+_STRENGTHS = (100.0, 300.0)
 _FOLDS, _ROUNDS = 5, 2
 # Widths are compared at several coverages about the wanted one: a single rank depends on few rows.
 _AROUND = (-0.1, -0.05, 0.0, 0.05)
@@ -95,7 +95,7 @@ def fit_difficulty(
     residuals: Floats,
     features: Sequence[str],
     kind: str = "learned",
-    strength: float = 30.0,
+    strength: float = 100.0,
 ) -> Difficulty:
     """Fit σ to residuals [n] (of either sign, finite), with these features of ``known``.
 
@@ -103,7 +103,8 @@ def fit_difficulty(
         >>> rng = np.random.default_rng(0)
         >>> similarity = rng.random(500)
         >>> errors = rng.laplace(size=500) * np.exp(-2 * similarity)
-        >>> sigma = fit_difficulty({"similarity": similarity}, errors, ["similarity"])
+        >>> known = {"similarity": similarity}
+        >>> sigma = fit_difficulty(known, errors, ["similarity"], strength=10)
         >>> near, far = sigma({"similarity": np.array([0.9, 0.1])}, 2)
         >>> bool(3 < far / near < 6)
         True

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gad.settings.task import Task
+from gad.settings.task import Target, Task
 
 Array: TypeAlias = NDArray[np.float64]
 Measure: TypeAlias = Callable[[Array, Array, Array], float]
@@ -98,18 +99,35 @@ class Metric:
             >>> 0.8 < low < 0.99 < high < 1.2
             True
         """
-        if self(truth, prediction, weight) is None:
-            return None
-        rows = len(np.asarray(truth))
-        rng, w = np.random.default_rng(seed), as_weights(weight, rows)
-        draws = (
-            np.bincount(rng.integers(rows, size=rows), minlength=rows) for _ in range(resamples)
-        )
-        known = [v for n in draws if (v := self(truth, prediction, n * w)) is not None]
-        if len(known) < resamples / 2:
-            return None
-        low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-        return float(low), float(high)
+        w = as_weights(weight, len(np.asarray(truth)))
+        return bootstrap(partial(self, truth, prediction), w, level, resamples, seed)
+
+
+def bootstrap(
+    measure: Callable[[Array], float | None],
+    weights: Array,
+    level: float = 0.95,
+    resamples: int = 500,
+    seed: int = 0,
+) -> tuple[float, float] | None:
+    """Where a value would lie on other rows of the same kind; None where it mostly is not defined.
+
+    Args:
+        measure: of how much each row counts, [n].
+        weights: how much it counts if it is drawn once, [n].
+        level: the share of the values between both ends.
+        resamples: how often rows are drawn.
+        seed: of the drawing.
+    """
+    if measure(weights) is None:
+        return None
+    rng, rows = np.random.default_rng(seed), len(weights)
+    draws = (np.bincount(rng.integers(rows, size=rows), minlength=rows) for _ in range(resamples))
+    known = [v for n in draws if (v := measure(n * weights)) is not None]
+    if len(known) < resamples / 2:
+        return None
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
 
 
 def score(
@@ -209,6 +227,21 @@ def score_task(
     return {"targets": by_target, "mean": mean, "rows": len(labels)}
 
 
+def value_of(
+    target: Target,
+    metric: Metric,
+    labels: Array,
+    values: Array,
+    bounds: NDArray[np.int8] | None,
+    weights: Array,
+) -> float | None:
+    """One metric of one target: labels [n], values [n] or, of K classes, [n, K]."""
+    if target.kind != "multiclass":
+        return _bounded(metric, labels, values, weights, bounds)
+    used = np.isfinite(labels) & np.isfinite(values[:, 0]) & (weights > 0)
+    return _of_classes(labels[used], values[used], weights[used], metric.name).get(metric.name)
+
+
 def _bounded(
     metric: Metric, y: Array, p: Array, weight: Array, sides: NDArray[np.int8] | None
 ) -> float | None:
@@ -221,8 +254,8 @@ def _bounded(
     return metric(np.where(holds, p, y), p, weight)
 
 
-def _of_classes(y: Array, p: Array, w: Array) -> dict[str, float | None]:
-    """The metrics of several classes: y their numbers [n], p their probabilities [n, K]."""
+def _of_classes(y: Array, p: Array, w: Array, only: str | None = None) -> dict[str, float | None]:
+    """The metrics of several classes, or one: y their numbers [n], p their probabilities [n, K]."""
     from sklearn import metrics
 
     if not len(y):
@@ -231,17 +264,20 @@ def _of_classes(y: Array, p: Array, w: Array) -> dict[str, float | None]:
     p /= p.sum(1, keepdims=True)
     guess, there = p.argmax(1), np.unique(y)
     mean = {"average": "macro", "labels": there, "sample_weight": w, "zero_division": 0}
-    found = {
-        "accuracy": metrics.accuracy_score(y, guess, sample_weight=w),
-        "log_loss": metrics.log_loss(y, p, labels=np.arange(p.shape[1]), sample_weight=w),
-        "f1": metrics.f1_score(y, guess, **mean),
+    found: dict[str, Callable[[], float]] = {
+        "accuracy": lambda: metrics.accuracy_score(y, guess, sample_weight=w),
+        "log_loss": lambda: metrics.log_loss(y, p, labels=np.arange(p.shape[1]), sample_weight=w),
+        "f1": lambda: metrics.f1_score(y, guess, **mean),
     }
     if len(there) > 1:
-        found["mcc"] = metrics.matthews_corrcoef(y, guess, sample_weight=w)
-        found["balanced_accuracy"] = metrics.recall_score(y, guess, **mean)
-        each = [metrics.roc_auc_score(y == k, p[:, int(k)], sample_weight=w) for k in there]
-        found["roc_auc"] = np.mean(each)
-    return {name: float(value) for name, value in found.items()}
+        found |= {
+            "mcc": lambda: metrics.matthews_corrcoef(y, guess, sample_weight=w),
+            "balanced_accuracy": lambda: metrics.recall_score(y, guess, **mean),
+            "roc_auc": lambda: np.mean(
+                [metrics.roc_auc_score(y == k, p[:, int(k)], sample_weight=w) for k in there]
+            ),
+        }
+    return {name: float(value()) for name, value in found.items() if only in (None, name)}
 
 
 def find_metric(text: str) -> Metric:

@@ -68,12 +68,7 @@ def class_curves(labels: Values, probabilities: Values, bins: int = 10) -> dict[
     told = "Share of positives against predicted probability"
     meant = Plot(told, "predicted probability", "share of positives")
     meant.line("rule", [(0, 0), (1, 1)])
-    groups = np.array_split(np.argsort(p, kind="stable"), max(min(bins, len(y) // 5), 1))
-    meant.line("a line", [(p[group].mean(), y[group].mean()) for group in groups])
-    for group in groups:
-        said, was = p[group].mean(), y[group].mean()
-        hint = f"{len(group):,} molecules: predicted {number(said)}, positive {number(was)}"
-        meant.dot("a dot", said, was, 4, hint)
+    _calibrated(meant, p, y, "positive", bins)
 
     precision, recall = precision[:-1], recall[:-1]
     f1 = 2 * precision * recall / np.maximum(precision + recall, 1e-12)
@@ -84,6 +79,82 @@ def class_curves(labels: Values, probabilities: Values, bins: int = 10) -> dict[
         decided.line(css, _thinned(at, values))
     decided.dot("c best", at[best], f1[best], 5, hint)
     return {"roc": area, "precision_recall": found, "calibration": meant, "thresholds": decided}
+
+
+def several_classes(
+    labels: Values, probabilities: Values, classes: Sequence[str]
+) -> dict[str, Plot]:
+    """Two looks at probabilities [n, K] of K classes; none where there is only one.
+
+    Returns:
+        ``precision_recall``: of each class against the rest, the most frequent ones.
+        ``calibration``: how often the likeliest class is right, by its probability.
+    """
+    from sklearn.metrics import precision_recall_curve
+
+    y, p = _drawable(labels), _drawable(probabilities)
+    used = ~np.isnan(y) & ~np.isnan(p).any(1) if p.ndim == 2 else np.zeros(len(y), bool)
+    y, p = y[used].astype(int), p[used]
+    there, counts = np.unique(y, return_counts=True)
+    if len(there) < 2:
+        return {}
+    found = Plot("Precision against recall, class by class", "recall", "precision")
+    for css, k in zip("abc", there[np.argsort(-counts, kind="stable")], strict=False):
+        precision, recall, _ = precision_recall_curve(y == k, p[:, k])
+        found.line(f"{css} line", _thinned(recall, precision))
+        middle = len(recall) // 2
+        hint = f"{classes[k]}: {int((y == k).sum()):,} molecules"
+        found.dot(f"{css} dot", recall[middle], precision[middle], 4, hint)
+    meant = Plot(
+        "Share of right classes against probability", "probability of the likeliest class",
+        "share that is right",
+    )  # fmt: skip
+    meant.line("rule", [(0, 0), (1, 1)])
+    _calibrated(meant, p.max(1), (p.argmax(1) == y).astype(np.float64), "right")
+    return {"precision_recall": found, "calibration": meant}
+
+
+def confusion(labels: Values, probabilities: Values, count: int) -> list[list[int]]:
+    """How many molecules of each class (a row) are taken for each class (a column)."""
+    y, p = _drawable(labels), _drawable(probabilities)
+    used = ~np.isnan(y) & ~np.isnan(p).any(1) if p.ndim == 2 else np.zeros(len(y), bool)
+    table = np.zeros((count, count), dtype=int)
+    np.add.at(table, (y[used].astype(int), p[used].argmax(1)), 1)
+    return [[int(cell) for cell in row] for row in table]
+
+
+def by_similarity(similarity: Values, errors: Values, what: str) -> Plot | None:
+    """Sizes of errors against similarity to the nearest training molecule, with their mean."""
+    x, y = _both(similarity, errors)
+    if len(x) < 2 or x.min() == x.max():
+        return None
+    plot = Plot(
+        f"Error of {len(x):,} molecules against similarity to the training set",
+        "similarity to the nearest training molecule", what,
+        Scale.over(x, LEFT, RIGHT), Scale.over(np.concatenate([[0.0], y]), WIDTH - BOTTOM, TOP),
+    )  # fmt: skip
+    for k in _some(y):
+        plot.dot("a dot", x[k], y[k], 2.5, f"similarity {number(x[k])}, error {number(y[k])}")
+    groups = similar_groups(x, y, 5)
+    plot.line("b line", [(near, mean) for near, mean, *_ in groups])
+    for near, mean, low, high, count in groups:
+        hint = (
+            f"{count:,} molecules, similarity {number(low)} to {number(high)}: mean {number(mean)}"
+        )
+        plot.dot("b best", near, mean, 4, hint)
+    return plot
+
+
+def similar_groups(
+    similarity: Values, errors: Values, count: int = 3
+) -> list[tuple[float, float, float, float, int]]:
+    """Groups of equal size, the least similar first: mean similarity and error, range, how many."""
+    x, y = _both(similarity, errors)
+    parts = np.array_split(np.argsort(x, kind="stable"), count) if len(x) >= 5 * count else []
+    return [
+        (float(x[p].mean()), float(y[p].mean()), float(x[p].min()), float(x[p].max()), len(p))
+        for p in parts
+    ]
 
 
 def learning_curve(
@@ -137,6 +208,16 @@ def reach(layers: Sequence[Sequence[float]]) -> Plot | None:
             plot.line("box", [(low, top), (high, top), (high, bottom), (low, bottom), (low, top)])
             plot.line("b line solid", [(median, top), (median, bottom)])
     return plot
+
+
+def _calibrated(plot: Plot, p: Array, y: Array, what: str, bins: int = 10) -> None:
+    """Draw what is so (0 or 1) against how probable it was said to be, in groups of like p."""
+    groups = np.array_split(np.argsort(p, kind="stable"), max(min(bins, len(y) // 5), 1))
+    plot.line("a line", [(p[group].mean(), y[group].mean()) for group in groups])
+    for group in groups:
+        said, was = p[group].mean(), y[group].mean()
+        hint = f"{len(group):,} molecules: predicted {number(said)}, {what} {number(was)}"
+        plot.dot("a dot", said, was, 4, hint)
 
 
 def _some(errors: Array) -> list[int]:

@@ -101,8 +101,8 @@ def _template() -> Template:
     )  # fmt: skip
     environment.filters.update(number=number, plain=plain)
     environment.globals.update(
-        plots=plots, verdict=verdict, PARTS=PARTS, drawing=_drawing, version=__version__,
-        WIDTH=WIDTH, BOTTOM=BOTTOM, MOST_PLOTS=_MOST_PLOTS,
+        plots=plots, verdict=verdict, kind_of=kind_of, drawing=_drawing, version=__version__,
+        PARTS=PARTS, WIDTH=WIDTH, BOTTOM=BOTTOM, MOST_PLOTS=_MOST_PLOTS,
     )  # fmt: skip
     return environment.get_template("report.html.j2")
 
@@ -120,13 +120,26 @@ def _pictures(summary: RunSummary) -> dict[str, dict[str, Plot]]:
     found: dict[str, dict[str, Plot]] = {}
     widths = summary.uncertainty.q if summary.uncertainty else {}
     for target, rows in list(summary.parity.items())[:_MOST_PLOTS]:
-        if summary.task == "classification":
+        kind = kind_of(summary, target)
+        if kind == "binary":
             drawn = plots.class_curves(rows.true, rows.pred)
+        elif kind == "multiclass":
+            drawn = plots.several_classes(rows.true, rows.pred, rows.classes)
         else:
             plot = plots.parity(rows.true, rows.pred, summary.unit(target), widths.get(target))
             drawn = {"parity": plot} if plot else {}
+        if summary.similarity and rows.error:
+            what = "size of the error" if kind == "regression" else "1 − probability of the truth"
+            apart = plots.by_similarity(summary.similarity, rows.error, what)
+            drawn |= {"similarity": apart} if apart else {}
         found |= {target: drawn} if drawn else {}
     return found
+
+
+def kind_of(summary: RunSummary, target: str) -> str:
+    """Whether a target is a regression, binary or multiclass; older runs have one kind."""
+    told = summary.parity[target].kind
+    return told or ("binary" if summary.task == "classification" else "regression")
 
 
 def _reasons(rejects: Sequence[RejectedRow]) -> list[tuple[str, list[RejectedRow]]]:

@@ -48,10 +48,21 @@ class LargeError:
 
 @dataclass(frozen=True)
 class Parity:
-    """True and predicted values of a target on the test part."""
+    """True and predicted values of a target on the test part.
+
+    Attributes:
+        true: values, or numbers of classes.
+        pred: values, probabilities of 1, or of every one of several classes.
+        kind: regression, binary or multiclass; "" where the task says it.
+        classes: names of several classes.
+        error: sizes of the errors: in units of what is learned, or 1 − probability of the truth.
+    """
 
     true: list[float | None]
-    pred: list[float | None]
+    pred: list[Any]
+    kind: str = ""
+    classes: list[str] = field(default_factory=list)
+    error: list[float | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -112,7 +123,10 @@ class Uncertainty:
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """Where each target's main metric would lie on other test rows: [low, high]."""
+    """Where each target's metric would lie on other test rows: [low, high].
+
+    ``metric`` is "" where targets of several kinds have their own.
+    """
 
     metric: str
     level: float

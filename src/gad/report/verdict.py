@@ -44,7 +44,7 @@ class Comparison:
 
 def linear_of(summary: RunSummary) -> str:
     """Which linear model the baseline is."""
-    return "ridge" if summary.task == "regression" else "logistic"
+    return {"regression": "ridge", "mixed": "linear"}.get(summary.task, "logistic")
 
 
 def methods(summary: RunSummary) -> dict[str, ByPart]:
@@ -171,7 +171,7 @@ def ridge_wins(summary: RunSummary) -> bool:
 
 def how_to_use_ridge(summary: RunSummary) -> str:
     """The code that fits the linear model and predicts with it."""
-    return _USE.format(task=summary.task)
+    return _USE.format(task="regression" if summary.task == "mixed" else summary.task)
 
 
 def split_in_words(summary: RunSummary) -> str:

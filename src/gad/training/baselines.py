@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from gad.machine import cores
 from gad.parallel import in_order
 from gad.prediction.metrics import TASKS, Scores, as_table, as_weights, score
+from gad.settings.task import Task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +68,8 @@ class DescriptorModel:
     few, or all are equal, their mean is predicted.
 
     Args:
-        task: ``"regression"`` or ``"classification"`` into 0 and 1.
+        task: ``"regression"``, ``"classification"`` into 0 and 1, or ``"multiclass"``: one target
+            of K classes, numbered from 0.
 
     Example:
         >>> model = DescriptorModel("regression").fit(["C", "CC", "CCC", "CCCC"], [1, 2, 3, 4])
@@ -76,8 +78,9 @@ class DescriptorModel:
     """
 
     def __init__(self, task: str) -> None:
-        if task not in TASKS:
-            raise ValueError(f"the task must be one of {', '.join(TASKS)}, not {task!r}")
+        known = (*TASKS, "multiclass")
+        if task not in known:
+            raise ValueError(f"the task must be one of {', '.join(known)}, not {task!r}")
         self.task = task
 
     def fit(
@@ -94,6 +97,8 @@ class DescriptorModel:
         self.spread[self.spread <= 1e-7 * np.abs(self.mean)] = np.inf
         x = self._standardise(x)
         self.fallback = mean_baseline(table, weight)
+        if self.task == "multiclass":
+            self.shares = class_shares(table[:, 0], weight)
         fit = _ridge if self.task == "regression" else _logistic
         used = np.isfinite(table) & (weight > 0)[:, None]
         self.models = [
@@ -102,8 +107,13 @@ class DescriptorModel:
         return self
 
     def predict(self, molecules: Molecules) -> Array:
-        """Values, or probabilities of 1, of m SMILES or their descriptors: [m, T]."""
+        """Values, or probabilities of 1, of m SMILES or their descriptors: [m, T].
+
+        Of several classes the probability of each: [m, K].
+        """
         x = self._standardise(_described(molecules))
+        if self.task == "multiclass":
+            return self._classes(x)
         values = np.tile(self.fallback, (len(x), 1))
         for column, model in enumerate(self.models if len(x) else []):
             if model is not None:
@@ -111,15 +121,35 @@ class DescriptorModel:
                 values[:, column] = found(x).reshape(len(x), -1)[:, -1]
         return values
 
+    def _classes(self, x: Array) -> Array:
+        """Probabilities of the classes; their shares where there was too little to learn from."""
+        (model,) = self.models
+        values = np.tile(self.shares, (len(x), 1))
+        if model is not None and len(x):
+            values[:] = 0.0
+            values[:, model.classes_.astype(np.int64)] = model.predict_proba(x)
+        return values
+
     def _standardise(self, x: Array) -> Array:
         far: Array = np.nan_to_num((x - self.mean) / self.spread, nan=0.0)
         return far.clip(-_FARTHEST, _FARTHEST)
 
 
+def class_shares(labels: Array, weights: Array, classes: int | None = None) -> Array:
+    """The share of each class among labels [n], numbers from 0: [K].
+
+    >>> class_shares(np.array([0.0, 2.0, 2.0, np.nan]), np.ones(4)).round(2).tolist()
+    [0.33, 0.0, 0.67]
+    """
+    there = np.isfinite(labels)
+    counts = np.bincount(labels[there].astype(np.int64), weights[there], classes or 0)
+    return counts / max(float(counts.sum()), 1e-300)
+
+
 def fit_baselines(
     smiles_by_part: Mapping[str, Sequence[str]],
     targets_by_part: Mapping[str, ArrayLike],
-    task: str,
+    task: str | Task,
     names: Sequence[str],
     progress: Progress | None = None,
     weights_by_part: Mapping[str, ArrayLike] | None = None,
@@ -130,7 +160,8 @@ def fit_baselines(
     Args:
         smiles_by_part: part → SMILES.
         targets_by_part: part → labels [n, T], NaN where missing.
-        task: ``"regression"`` or ``"classification"``.
+        task: ``"regression"`` or ``"classification"``; or targets of several kinds, whose
+            predictions only ``judge`` can compare.
         names: of the targets.
         progress: called with the number of distinct molecules whose descriptors are done.
         weights_by_part: part → weights [n].
@@ -153,19 +184,40 @@ def fit_baselines(
     every = descriptor_table([s for part in smiles_by_part.values() for s in part], progress)
     sizes = np.cumsum([len(part) for part in smiles_by_part.values()])
     tables = dict(zip(smiles_by_part, np.split(every, sizes[:-1]), strict=True))
-    labels, weight = targets_by_part["train"], weights.get("train")
-    ridge = DescriptorModel(task).fit(tables["train"], labels, weight)
-    mean = mean_baseline(labels, weight)
+    labels = as_table(targets_by_part["train"])
+    weight = as_weights(weights.get("train"), len(labels))
+    models, means = _fitted(task, tables["train"], labels, weight)
     found: dict[str, dict[str, Scores]] = {"mean": {}, "ridge": {}}
     for part, table in tables.items():
-        guesses = {"mean": np.tile(mean, (len(table), 1)), "ridge": ridge.predict(table)}
-        for kind, guess in guesses.items():
-            found[kind][part] = (
-                judge(part, guess)
-                if judge is not None
-                else score(task, targets_by_part[part], guess, names, weights.get(part))
-            )
+        ridge = np.concatenate([model.predict(table) for model in models], axis=1)
+        for kind, guess in (("mean", np.tile(means, (len(table), 1))), ("ridge", ridge)):
+            if judge is not None:
+                found[kind][part] = judge(part, guess)
+            else:
+                assert isinstance(task, str)
+                truth = targets_by_part[part]
+                found[kind][part] = score(task, truth, guess, names, weights.get(part))
     return found
+
+
+def _fitted(
+    task: str | Task, table: NDArray[np.float32], labels: Array, weight: Array
+) -> tuple[list[DescriptorModel], Array]:
+    """Linear models, and what is predicted without any molecule: [W]."""
+    if isinstance(task, str):
+        return [DescriptorModel(task).fit(table, labels, weight)], mean_baseline(labels, weight)
+    models, means = [], []
+    for target, own in zip(task.targets, labels.T, strict=True):
+        kind = "classification" if target.kind == "binary" else target.kind
+        if kind == "multiclass":
+            # Every class is there, if only with a weight of 0: a model gives as many numbers.
+            means.append(class_shares(own, weight, target.outputs))
+        else:
+            means.append(mean_baseline(own, weight))
+        models.append(DescriptorModel(kind).fit(table, own, weight))
+        if kind == "multiclass":
+            models[-1].shares = means[-1]
+    return models, np.concatenate(means)
 
 
 def descriptor_table(
@@ -265,8 +317,9 @@ def _logistic(x: Array, y: Array, w: Array) -> Any:
     from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
     from sklearn.model_selection import StratifiedKFold
 
-    rare = min(int((y == 0).sum()), int((y == 1).sum()))
-    if rare == 0:
+    counts = np.unique(y, return_counts=True)[1]
+    rare = int(counts.min(initial=0))
+    if len(counts) < 2:
         return None
     # Newton steps: with a few hundred descriptors each is cheap, and half a dozen are enough.
     options: dict[str, Any] = {"solver": "newton-cholesky", "max_iter": 100}

@@ -78,7 +78,8 @@ def train(
 
     Args:
         data: a path (CSV, TSV, SMI, SDF, Parquet), the name of a known set ("esol", "zinc",
-            "qm9"), a pair (SMILES, targets), or graphs (:class:`gad.data.known.GraphSet`).
+            "qm9"), a pair (SMILES, targets), the same with weights and features
+            (:class:`gad.data.rows.InMemory`), or graphs (:class:`gad.data.known.GraphSet`).
         smiles: the column of the molecules, guessed if left out.
         target: the column or columns to learn, guessed if left out.
         weight: a column of weights.
@@ -174,20 +175,11 @@ def train(
     )  # fmt: skip
     model = replace(model, parts={**model.parts, **trusted.trust.parts()})
     summary = summarise(
-        model,
-        dataset,
-        splits,
-        fitted,
-        outputs,
-        trusted,
-        splitting.kind,
-        identity,
-        baselines,
-        reporter,
-    )
+        model, dataset, splits, fitted, outputs, trusted, splitting.kind, identity, baselines,
+        reporter, judged,
+    )  # fmt: skip
     summary = replace(
         summary,
-        metric=None if judged is None else judged.name,
         minutes=(time.monotonic() - began) / 60,
         model=str(folder / "model.gad"),
         report=str(folder / "report.html"),

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 from gad.data.splits import Split
 from gad.nn import count_parameters
-from gad.prediction.metrics import MAIN_METRIC, REGISTRY, TASKS, Scores, mean_of, score_task
+from gad.prediction.metrics import (
+    MAIN_METRIC,
+    METRICS,
+    REGISTRY,
+    Metric,
+    Scores,
+    bootstrap,
+    mean_of,
+    score_task,
+    value_of,
+)
 from gad.prediction.model_file import Model
 from gad.report.summary import (
     Baselines,
@@ -24,7 +35,7 @@ from gad.report.summary import (
     RunSummary,
 )
 from gad.reporter import Reporter
-from gad.settings.task import Task
+from gad.settings.task import Target, Task
 from gad.training.baselines import fit_baselines
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
@@ -50,6 +61,7 @@ def summarise(
     identity: Identity,
     baselines: bool,
     reporter: Reporter,
+    metric: Metric | None = None,
 ) -> RunSummary:
     """Everything a run has to say, with outputs [members, G, W] of all its molecules."""
     task, names = model.task, model.task.names
@@ -103,16 +115,13 @@ def summarise(
         versions=identity.versions,
         commit=identity.commit,
         machine=f"{platform.system()} {platform.machine()}, Python {platform.python_version()}",
-        parity={
-            target.name: Parity(dataset.targets[test, column].tolist(), own.tolist())
-            for column, (target, own) in enumerate(task.each(held[test]))
-            if task.kind in TASKS
-        },
+        metric=None if metric is None else metric.name,
+        parity=_parity(dataset, held, test, task),
         folds=None if whole else _fold_scores(per_fold),
         worst=_worst(dataset, held, test, model) if task.is_regression else None,
         uncertainty=trusted.uncertainty,
         similarity=_similarity(trusted, test),
-        bootstrap=_bootstrap(dataset, held, test, task) if whole else None,
+        bootstrap=_bootstrap(dataset, held, test, task, metric) if whole else None,
         baselines=_baselines(dataset, first, task, reporter) if baselines and whole else None,
     )  # fmt: skip
 
@@ -124,39 +133,77 @@ def _similarity(trusted: Trusted, test: Indices) -> list[float | None] | None:
     return None if np.isnan(told).all() else [round(similar, 4) for similar in told]
 
 
-def _bootstrap(dataset: Dataset, held: Floats, test: Indices, task: Task) -> Bootstrap | None:
-    """How far the main metric of each target depends on which rows were the test rows."""
-    if len(test) < _LEAST_ROWS or task.kind not in TASKS:
+def _parity(dataset: Dataset, held: Floats, test: Indices, task: Task) -> dict[str, Parity]:
+    """Truths, predictions and sizes of errors of the test rows, target by target."""
+    labels, found = dataset.targets[test], {}
+    bounds = None if dataset.bounds is None else dataset.bounds[test]
+    residuals = task.residuals(labels, held[test], bounds)
+    for column, (target, own) in enumerate(task.each(held[test])):
+        truth = labels[:, column]
+        error = np.abs(residuals[:, column])
+        if target.kind != "regression":
+            each = own if own.ndim == 2 else np.stack([1 - own, own], axis=1)
+            there = np.isfinite(truth)
+            error[there] = 1 - each[there, truth[there].astype(np.int64)]
+        classes = list(target.classes) if target.kind == "multiclass" else []
+        found[target.name] = Parity(
+            truth.tolist(), own.tolist(), target.kind, classes, error.tolist()
+        )
+    return found
+
+
+def _bootstrap(
+    dataset: Dataset, held: Floats, test: Indices, task: Task, metric: Metric | None
+) -> Bootstrap | None:
+    """How far the metric of each target depends on which rows were the test rows."""
+    if len(test) < _LEAST_ROWS:
         return None
-    metric, weights = REGISTRY[MAIN_METRIC[task.kind]], dataset.weights[test]
-    columns = zip(task.names, dataset.targets[test].T, held[test].T, strict=True)
-    ends = {
-        name: metric.interval(truth, values, weights, level=_BOOTSTRAP_LEVEL)
-        for name, truth, values in columns
-    }
-    known = {name: list(found) for name, found in ends.items() if found is not None}
-    return Bootstrap(metric.name, _BOOTSTRAP_LEVEL, known)
+    known: dict[str, list[float]] = {}
+    for column, (target, own) in enumerate(task.each(held[test])):
+        sides = None if dataset.bounds is None else dataset.bounds[test, column]
+        chosen = _metric_of(task, target, metric)
+        measure = partial(value_of, target, chosen, dataset.targets[test, column], own, sides)
+        ends = bootstrap(measure, dataset.weights[test], _BOOTSTRAP_LEVEL)
+        known |= {} if ends is None else {target.name: list(ends)}
+    usual = MAIN_METRIC[task.kind] if metric is None else metric.name
+    return Bootstrap("" if task.kind == "mixed" else usual, _BOOTSTRAP_LEVEL, known)
+
+
+def _metric_of(task: Task, target: Target, metric: Metric | None) -> Metric:
+    """The metric of a target: the chosen one if it is for its kind, or what is usual."""
+    kind = "classification" if target.kind == "binary" else target.kind
+    kind = task.kind if task.kind == "multiclass" else kind
+    if metric is not None and metric.name in METRICS[kind]:
+        return metric
+    # Of targets of several kinds all classes are judged alike (gad.report.verdict.main_metric).
+    return REGISTRY[
+        "roc_auc" if task.kind == "mixed" and kind != "regression" else MAIN_METRIC[kind]
+    ]
 
 
 def _baselines(dataset: Dataset, split: Split, task: Task, reporter: Reporter) -> Baselines | None:
     """What the mean and a linear model on descriptors are worth, for molecules that are SMILES."""
-    if dataset.preparation is None or task.kind not in TASKS:
+    if dataset.preparation is None:
         return None
     reporter.message("comparing with a mean predictor and a ridge on RDKit descriptors")
     parts = {part: rows for part, rows in split.parts() if len(rows)}
     learned = task.forward(dataset.targets)
 
+    def to_user(guess: Floats) -> Floats:
+        columns = zip(task.targets, task.spans, strict=True)
+        return np.concatenate([t.backward(guess[:, span]) for t, span in columns], axis=1)
+
     def judge(part: str, guess: Floats) -> Scores:
         rows, bounds = parts[part], dataset.bounds
         return score_task(
-            task, dataset.targets[rows], task.backward(guess), dataset.weights[rows],
+            task, dataset.targets[rows], to_user(guess), dataset.weights[rows],
             None if bounds is None else bounds[rows],
         )  # fmt: skip
 
     found = fit_baselines(
         {p: [dataset.smiles[i] for i in rows] for p, rows in parts.items()},
         {p: learned[rows] for p, rows in parts.items()},
-        task.kind,
+        task,
         task.names,
         progress=lambda done: reporter.progress("computing descriptors", done, len(dataset)),
         weights_by_part={p: dataset.weights[rows] for p, rows in parts.items()},

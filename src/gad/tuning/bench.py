@@ -13,7 +13,7 @@ from gad.data.rows import Source
 from gad.data.splits import Split
 from gad.data.store.molecules import Preparation
 from gad.nn import GAD, count_parameters
-from gad.prediction.metrics import score_task
+from gad.prediction.metrics import REGISTRY, metric_for, score_task
 from gad.reporter import Reporter
 from gad.settings.model import preparation_of
 from gad.settings.recipe import Recipe
@@ -21,7 +21,7 @@ from gad.settings.task import Scale, Task
 from gad.training.batches import Labelled
 from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.fit import Hardware, fit
-from gad.training.member import begin
+from gad.training.member import Judged, begin
 
 _METRICS = {"regression": "mae", "binary": "log_loss", "multiclass": "log_loss"}
 _BATCH = 256
@@ -30,6 +30,12 @@ _BATCH = 256
 def metric_of(task: Task) -> str:
     """What is minimised; several targets of a regression count in units of their spread."""
     return "mae" if task.kind in ("regression", "mixed") else "log_loss"
+
+
+def error_name(metric: str) -> str:
+    """What is minimised, for people: of what is better the higher it is, what is missing to 1."""
+    found = REGISTRY[metric]
+    return f"1 − {found.title}" if found.higher_is_better else found.title
 
 
 @dataclass(frozen=True)
@@ -50,6 +56,7 @@ class Bench:
         source: the data and its columns.
         base: the recipe that the others are changes of; its seed draws the split.
         splitting: how rows are divided.
+        metric: what recipes are judged by and their epoch is chosen by; the usual if None.
         workers: processes that prepare molecules.
         hardware: Lightning's flags.
         reporter: is told how it goes.
@@ -61,12 +68,13 @@ class Bench:
         base: Recipe,
         *,
         splitting: Splitting | None = None,
+        metric: str | None = None,
         workers: int | None = None,
         hardware: Hardware | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         self.source, self.base = source, base
-        self.splitting = splitting or Splitting()
+        self.splitting, self.metric = splitting or Splitting(), metric
         self.workers, self.hardware = workers, hardware
         self.reporter = reporter or Reporter()
         self._kept: tuple[Preparation, Dataset, Split] | None = None
@@ -102,6 +110,10 @@ class Bench:
         """What is learned."""
         return data.task(recipe.training.loss)
 
+    def judged(self, task: Task) -> str:
+        """The metric by which recipes for a task are judged."""
+        return metric_of(task) if self.metric is None else metric_for(self.metric, task).name
+
     def measure(
         self,
         recipe: Recipe,
@@ -113,12 +125,15 @@ class Bench:
         task = self.learned(data, recipe)
         scale = data.scale(task, split.train)
         model, labelled, rows = begin(recipe, task, data, split, scale)
+        judge = None
+        if self.metric is not None:
+            judge = Judged(metric_for(self.metric, task), task, data, split.val, scale)
         fitted = fit(
-            model, recipe, task, labelled, rows,
-            checkpoint=checkpoint, resume=True, hardware=self.hardware, report=report,
+            model, recipe, task, labelled, rows, checkpoint=checkpoint, resume=True,
+            hardware=self.hardware, report=report, judge=judge,
         )  # fmt: skip
         return Measured(
-            error=_error(fitted.model, task, scale, labelled, rows["val"], data),
+            error=_error(fitted.model, task, scale, labelled, rows["val"], data, judge),
             best_epoch=fitted.best_epoch + 1,
             epochs=len(fitted.curve),
             minutes=fitted.seconds / 60,
@@ -128,13 +143,22 @@ class Bench:
 
 @torch.no_grad()
 def _error(
-    model: GAD, task: Task, scale: Scale, labelled: Labelled, rows: torch.Tensor, data: Dataset
+    model: GAD,
+    task: Task,
+    scale: Scale,
+    labelled: Labelled,
+    rows: torch.Tensor,
+    data: Dataset,
+    judge: Judged | None,
 ) -> float:
     """The validation error in the user's units."""
-    outputs = [
-        model(**labelled.molecules.batch(some).inputs()) for some in torch.split(rows, _BATCH)
-    ]
-    values = task.to_user(torch.cat(outputs), scale).numpy()
+    outputs = torch.cat(
+        [model(**labelled.molecules.batch(some).inputs()) for some in torch.split(rows, _BATCH)]
+    )
+    if judge is not None:
+        found = judge(outputs)
+        return 1 - found if judge.higher_is_better else found
+    values = task.to_user(outputs, scale).numpy()
     at = rows.numpy()
     bounds = None if data.bounds is None else data.bounds[at]
     scores = score_task(task, data.targets[at], values, data.weights[at], bounds)["targets"]

@@ -16,14 +16,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
-from gad.prediction.metrics import METRIC_NAMES
+from gad.prediction.metrics import REGISTRY
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, RecipeError, load_recipe
 from gad.training.dataset import Splitting
 from gad.training.fit import Hardware
-from gad.tuning.bench import Bench, metric_of
+from gad.tuning.bench import Bench, error_name
 from gad.tuning.results import TuningRun, to_toml, trial_row, trial_table
 from gad.tuning.space import Space, load_space
 from gad.tuning.storage import (
@@ -54,6 +55,9 @@ def tune(
     task: str | None = None,
     relation: str | Sequence[str] | None = None,
     transform: str = "none",
+    standardise: bool | Sequence[str] = False,
+    merge_duplicates: str | None = None,
+    metric: str | None = None,
     split: str = "random",
     split_column: str | None = None,
     split_file: str | Path | None = None,
@@ -78,9 +82,13 @@ def tune(
         target: the column or columns to learn, guessed if left out.
         weight: a column of weights.
         features: further numeric columns given to the model.
-        task: as in :func:`gad.train`, like the next two.
+        task: as in :func:`gad.train`, like the next five.
         relation: columns that say which labels are bounds.
         transform: none, log10 or auto.
+        standardise: bring molecules into one form first.
+        merge_duplicates: mean, median or drop.
+        metric: what is searched for, as the mean over targets, and chooses the epoch; the mean
+            absolute error or the log loss if left out.
         split: random, stratified, scaffold, column or file, the same for all trials: the seed of
             the recipe draws it.
         split_column: the column that names each row's part.
@@ -100,9 +108,12 @@ def tune(
     if trials < 1:
         raise ValueError(f"a search has at least one trial, not {trials}")
     reporter = reporter or Reporter()
-    base = (recipe if isinstance(recipe, Recipe) else load_recipe(recipe)).override(settings or {})
+    changes = dict(settings or {})
+    if standardise:
+        changes["standardise"] = STEPS if standardise is True else tuple(standardise)
+    base = (recipe if isinstance(recipe, Recipe) else load_recipe(recipe)).override(changes)
     searched = space if isinstance(space, Space) else load_space(space)
-    fixed = [key for key in settings or () if key in searched.keys]
+    fixed = [key for key in changes if key in searched.keys]
     if fixed:
         reporter.message(f"not searched, since set: {', '.join(fixed)}")
     searched = searched.without(fixed)
@@ -119,8 +130,10 @@ def tune(
                 split_column=split_column,
                 task=task,
                 transform=transform,
+                merge=merge_duplicates,
             ),
             base,
+            metric=metric,
             splitting=Splitting.of(split, split_column, split_file),
             workers=workers,
             hardware=hardware,
@@ -169,10 +182,10 @@ class _Search:
         data, split = bench.prepared(bench.base)
         learned = bench.learned(data, bench.base)
         self.title = data.title
-        self.metric = metric_of(learned)
-        self.error_name = METRIC_NAMES[self.metric]
-        several = len(learned.names) > 1 and learned.is_regression
-        self.unit = "" if several or not learned.is_regression else learned.units[0]
+        self.metric = bench.judged(learned)
+        self.error_name = error_name(self.metric)
+        one = len(learned.names) == 1 and REGISTRY[self.metric].has_unit
+        self.unit = learned.units[0] if one else ""
         self.identity = {
             "data": data.fingerprint,
             "targets": list(learned.names),
@@ -180,6 +193,7 @@ class _Search:
             "space": space.to_dict(),
             "split": [bench.splitting.kind, *(len(rows) for _, rows in split.parts())],
             "task": learned.kind,
+            **({} if bench.metric is None else {"metric": self.metric}),
         }
         self.study = self._open(storage, name or data.title)
 
