@@ -54,7 +54,6 @@ def _named(target: Mapping[str, Any]) -> str:
 def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
     """The rest of the card, as names and values."""
     rows, data = notes.get("rows", {}), notes.get("data", {})
-    uncertainty = notes.get("uncertainty") or {}
     members = card["members"]
     return {
         "data": data.get("title"),
@@ -62,13 +61,30 @@ def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
         "data SHA-256": data.get("fingerprint"),
         "needs columns": ", ".join(card["features"]) or None,
         "parameters": f"{card['parameters']:,}" + (f" × {members} models" if members > 1 else ""),
-        "interval": _listed({name: f"± {q:.4g}" for name, q in uncertainty["q"].items()})
-        if uncertainty.get("q")
-        else None,
+        **_trust(card["parts"], notes.get("uncertainty") or {}),
+        "options": _listed(notes.get("options") or {}, "=") or None,
+        "judged by": notes.get("metric"),
         "recipe": _listed(card["recipe"], "=", ", "),
         "versions": _listed(notes.get("versions") or {}),
         "commit": notes.get("commit"),
         "file format": card["format"],
+    }
+
+
+def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model keeps to say how far to trust it."""
+    by, width = told.get("difficulty") or {}, told.get("width") or {}
+    intervals = [
+        f"{name} ± {q:.4g}"
+        + (f", by {by[name]}: ± {q * width[name]:.4g} on average" if name in by else "")
+        for name, q in (told.get("q") or {}).items()
+    ]
+    domain, kept = parts.get("domain"), parts.get("neighbours")
+    return {
+        "interval": "; ".join(intervals) or None,
+        "domain": domain
+        and f"{domain['by']}: inside to {domain['inside']:.3g}, edge to {domain['edge']:.3g}",
+        "neighbours": f"{kept['molecules']:,} training molecules" if kept else None,
     }
 
 

@@ -81,6 +81,8 @@ def terminal_summary(summary: RunSummary) -> Group:
             cells = zip(row.cells, row.best, strict=True)
             grid.add_row(*map(Text, names), *(Text(c, style="bold" * best) for c, best in cells))
         parts += [Text(""), grid]
+    if told := verdict.trust(summary):
+        parts += [Text(""), *(Text(line, style="dim") for line in told)]
     paths = {"model": summary.model, "report": summary.report, **(summary.paths or {})}
     written = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, where in paths.items():

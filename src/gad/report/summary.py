@@ -153,6 +153,7 @@ class RunSummary(Mapping[str, Any]):
         metric: by which the run is judged; None for what is usual.
         targets, units: of the T targets; a unit is "" where unknown.
         split: the kind of split.
+        options: what else was asked for, where it is not the usual.
         metrics: part → scores of the model.
         parameters, members: of one model; how many models.
         recipe: every setting.
@@ -177,6 +178,7 @@ class RunSummary(Mapping[str, Any]):
     units: list[str] = field(default_factory=list)
     metric: str | None = None
     split: str | None = None
+    options: dict[str, Any] = field(default_factory=dict)
     metrics: ByPart = field(default_factory=dict)
     parameters: int | None = None
     members: int | None = None
@@ -243,8 +245,8 @@ class RunSummary(Mapping[str, Any]):
     def notes(self) -> dict[str, Any]:
         """What a model file keeps of it."""
         keep = (
-            "split", "metric", "metrics", "folds", "bootstrap", "uncertainty", "rows", "data",
-            "versions", "commit", "best_epoch",
+            "split", "options", "metric", "metrics", "folds", "bootstrap", "uncertainty", "rows",
+            "data", "versions", "commit", "best_epoch",
         )  # fmt: skip
         return {key: self[key] for key in keep if key in self}
 

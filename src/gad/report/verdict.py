@@ -174,6 +174,26 @@ def how_to_use_ridge(summary: RunSummary) -> str:
     return _USE.format(task="regression" if summary.task == "mixed" else summary.task)
 
 
+def trust(summary: RunSummary) -> list[str]:
+    """What intervals and sets of classes are worth, in a line each."""
+    told = summary.uncertainty
+    if told is None:
+        return []
+    lines = []
+    if told.coverage is not None:
+        lines.append(
+            f"{100 * told.level:g} % intervals hold {100 * told.coverage:.1f} % of held-out values"
+        )
+    for target, own in told.classes.items():
+        text = f"{target}: expected calibration error {number(own.calibration_error)}"
+        if own.before != own.calibration_error:
+            text += f" ({number(own.before)} before recalibration)"
+        if own.size is not None:
+            text += f"; a set holds {number(own.size)} classes"
+        lines.append(text)
+    return lines
+
+
 def split_in_words(summary: RunSummary) -> str:
     """The kind of split, as it stands in a sentence; "" if unknown."""
     kind = summary.split
@@ -228,6 +248,7 @@ def _about_many(summary: RunSummary) -> str:
     )
     if better:
         by = _IN_WORDS.get(metric.name, metric.title)
+        by = "the metric of each" if summary.task == "mixed" else by
         text = f"{where}, by {by}, this model is better than {better}."
     else:
         known = [value for value in values["model"].values() if value is not None]

@@ -180,6 +180,7 @@ def train(
     )  # fmt: skip
     summary = replace(
         summary,
+        options=_options(source, splitting, ensemble, neighbours),
         minutes=(time.monotonic() - began) / 60,
         model=str(folder / "model.gad"),
         report=str(folder / "report.html"),
@@ -227,6 +228,24 @@ def _changes(
         "freeze": freeze,
     }
     return {**(settings or {}), **{key: value for key, value in own.items() if value is not None}}
+
+
+def _options(
+    source: Source, splitting: Splitting, ensemble: int, neighbours: bool
+) -> dict[str, Any]:
+    """What was asked for besides the recipe, for the model to tell, where it is not the usual."""
+    given = {
+        "weight": source.weight,
+        "relation": list(source.relations),
+        "transform": source.transform.replace("none", ""),
+        "merge_duplicates": source.merge,
+        "split_column": source.split_column,
+        "folds": splitting.folds,
+        "repeat": splitting.repeat if splitting.repeat > 1 else None,
+        "ensemble": ensemble if ensemble > 1 else None,
+        "neighbours": None if neighbours else "not kept",
+    }
+    return {name: value for name, value in given.items() if value}
 
 
 def _finished(folder: Path) -> TrainingRun:
