@@ -155,3 +155,29 @@ def test_honest_probabilities_are_on_the_diagonal():
     assert len(points) == 10
     assert all(abs(said - was) < 0.05 for said, was in points)
     assert plot.dots[0].hint.startswith("2,000 molecules: predicted 0.0")
+
+
+@given(st.lists(st.tuples(reals, reals), max_size=8))
+def test_errors_by_similarity_of_anything_stay_in_their_frame(pairs):
+    in_frame(plots.by_similarity([a for a, _ in pairs], [b for _, b in pairs], "error"))
+
+
+def test_thirds_by_similarity_are_what_they_say():
+    similarity, errors = np.arange(30) / 30, np.repeat([3.0, 2.0, 1.0], 10)
+    groups = plots.similar_groups(similarity[::-1], errors[::-1])
+    assert [round(mean, 9) for _, mean, *_ in groups] == [3, 2, 1]
+    assert [count for *_, count in groups] == [10, 10, 10]
+    assert groups[0][2:4] == (0, 9 / 30)
+    assert plots.similar_groups([0.5], [1.0]) == []
+
+
+def test_several_classes_are_drawn_and_counted():
+    labels = np.array([0, 1, 2] * 20, dtype=float)
+    probabilities = np.eye(3)[labels.astype(int)] * 0.8 + 0.2 / 3
+    probabilities[0] = [0.1, 0.8, 0.1]
+    drawn = plots.several_classes(labels, probabilities, ["a", "b", "c"])
+    assert set(drawn) == {"precision_recall", "calibration"}
+    assert all(in_frame(plot) > 0 for plot in drawn.values())
+    assert plots.confusion(labels, probabilities, 3) == [[19, 1, 0], [0, 20, 0], [0, 0, 20]]
+    assert plots.several_classes(np.zeros(5), probabilities[:5], ["a", "b", "c"]) == {}
+    assert plots.several_classes([], [], ["a", "b", "c"]) == {}

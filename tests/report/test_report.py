@@ -8,6 +8,7 @@ import re
 from html import unescape
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -258,3 +259,56 @@ def test_names_are_no_markup_for_the_terminal():
     file = io.StringIO()
     Console(file=file, width=100).print(terminal_summary(summary))
     assert "[red]x[/red]" in file.getvalue()
+
+
+def several_kinds() -> RunSummary:
+    """A run with a number, a binary target and three classes, with everything about trust."""
+    rng = np.random.default_rng(3)
+    y, hit, level = rng.normal(size=60), np.arange(60.0) % 2, np.arange(60.0) % 3
+    p = rng.dirichlet([1, 1, 1], 60)
+    one = {
+        "calibration_error": 0.04,
+        "before": 0.09,
+        "size": 1.3,
+        "classes": {"no": 0.9, "yes": None},
+    }
+    return regression(
+        task="mixed",
+        targets=["logS", "hit", "<level>"],
+        units=["", "", ""],
+        similarity=rng.random(60).tolist(),
+        parity={
+            "logS": {"true": y.tolist(), "pred": y.tolist(), "kind": "regression",
+                     "error": np.abs(y).tolist()},
+            "hit": {"true": hit.tolist(), "pred": rng.random(60).tolist(), "kind": "binary",
+                    "error": rng.random(60).tolist()},
+            "<level>": {"true": level.tolist(), "pred": p.tolist(), "kind": "multiclass",
+                        "classes": ["low", "mid", "high"], "error": rng.random(60).tolist()},
+        },
+        uncertainty={"q": {"logS": 2.0}, "coverage": 0.9, "difficulty": {"logS": "learned"},
+                     "width": {"logS": 0.75}, "classes": {"hit": one, "<level>": one}},
+    )  # fmt: skip
+
+
+def test_targets_of_several_kinds_have_their_own_pictures():
+    text = render(several_kinds())
+    Outline(text)
+    for words in (
+        "false positive rate",
+        "probability of the likeliest class",
+        "&lt;level&gt;: taken for",
+    ):
+        assert words in text
+    assert text.count("similarity to the nearest training molecule</text>") == 3
+    assert text.count("least similar") == 3
+    assert "<level>" not in text
+
+
+def test_trust_is_told_on_the_page_and_in_the_terminal():
+    text = render(several_kinds())
+    for words in ("± 2", "± 1.5", "learned", "0.04", "0.09", "no 90 %, yes –"):
+        assert words in text
+    out = io.StringIO()
+    Console(file=out, width=120).print(terminal_summary(several_kinds()))
+    assert "90 % intervals hold 90.0 % of held-out values" in out.getvalue()
+    assert "hit: expected calibration error 0.04 (0.09 before recalibration)" in out.getvalue()

@@ -147,6 +147,24 @@ def test_several_targets_and_classes(tmp_path):
 
 
 @pytest.mark.slow
+def test_any_metric_and_every_option_of_labels(space, tmp_path):
+    rows = [{**row, "logS": ">-1" if row["logS"] > -1 else row["logS"]} for row in esol_rows(60)]
+    table = write_csv(tmp_path / "table.csv", [*rows, rows[0], {"smiles": "broken(", "logS": 1}])
+    arguments = (
+        "tune", table, *SETTINGS, "--space", space, "--trials", "1", "--out", tmp_path / "out",
+        "--standardise", "--merge-duplicates", "mean",
+    )  # fmt: skip
+    told = done(*arguments, "--metric", "Spearman", "--json").json
+    assert told["metric"] == "spearman"
+    assert told["recipe"]["standardise"] == ["fragment", "uncharge", "tautomer"]
+    assert 0 <= told["best"]["error"] <= 2
+    assert any("merged" in text for text in told["messages"])
+    assert "1 − Spearman" in (tmp_path / "out" / "best.toml").read_text()
+    assert "another metric" in call(*arguments, "--metric", "RMSE").err
+    assert call(*arguments, "--metric", "ROC-AUC").code == 1
+
+
+@pytest.mark.slow
 def test_the_graphs_of_a_known_set(tmp_path):
     """They have their own split and no SMILES; trials differ in how many eigenpairs they keep."""
     space = write_space(tmp_path / "k.toml", "k = [5, 10]\nwidth = [10, 15]\n")
