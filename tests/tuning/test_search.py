@@ -152,7 +152,7 @@ def test_any_metric_and_every_option_of_labels(space, tmp_path):
     table = write_csv(tmp_path / "table.csv", [*rows, rows[0], {"smiles": "broken(", "logS": 1}])
     arguments = (
         "tune", table, *SETTINGS, "--space", space, "--trials", "1", "--out", tmp_path / "out",
-        "--standardise", "--merge-duplicates", "mean",
+        "--target", "logS", "--standardise", "--merge-duplicates", "mean",
     )  # fmt: skip
     told = done(*arguments, "--metric", "Spearman", "--json").json
     assert told["metric"] == "spearman"
