@@ -117,14 +117,15 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         values = told.values
         return values[:, 0] if values.shape[1] == 1 else values
 
-    def explain(self, X: Sequence[str]) -> list[Explanation | None]:
+    def explain(self, X: Any, features: npt.ArrayLike | None = None) -> list[Explanation | None]:
         """What each atom contributes to each prediction; None for a SMILES that cannot be used.
 
         The columns of a classifier are logits: of the second class where there are two, of each
         class where there are more, in the order of ``classes_``.
         """
         check_is_fitted(self)
-        return self.model_.explain(_texts(X))
+        texts, extra = _taken(X, features)
+        return self.model_.explain(texts, features=extra)
 
     def __sklearn_tags__(self) -> Any:
         return _reads_texts(super().__sklearn_tags__())
