@@ -44,7 +44,8 @@ class Fragment:
     @property
     def name(self) -> str:
         """For people: a name where there is one, else the SMILES."""
-        return _NAMES.get(self.smiles, self.smiles)
+        ring = "ring " if any(letter.isdigit() for letter in self.smiles) else ""
+        return _NAMES.get(self.smiles, ring + self.smiles)
 
 
 def fragments(mol: Chem.Mol) -> list[Fragment]:
