@@ -15,6 +15,7 @@ NAMES = {
     "growth": "time and memory against molecules, width, depth and size; threads or processes",
     "docs": "write the records into the tables of docs/performance.md",
     "ray_scoring": "a million rows on a Ray cluster, beside the local engine",
+    "serve": "gad serve under load: latency, throughput, harm, memory, a stop",
     "large_graphs": "graphs of up to a million nodes",
     "accuracy": "test errors beside other programs, hours",
 }
@@ -23,6 +24,7 @@ MODULES = {
     "profile": "speed.profile",
     "before": "speed.before",
     "docs": "speed.docs",
+    "serve": "serve.run",
 }
 
 

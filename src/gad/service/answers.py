@@ -49,7 +49,7 @@ def rows_of(
         _add_uncertainty(rows, task, prediction)
     if neighbours:
         _add_neighbours(rows, task, prediction)
-    if explain and hasattr(predictor, "explain"):
+    if explain:
         for row, found in zip(rows, predictor.explain(texts, features=features), strict=True):
             row.explanation = None if found is None or row.error else _explanation(found)
     return rows
