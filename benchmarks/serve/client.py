@@ -51,7 +51,8 @@ async def closed(port: int, batches: Iterator[Sequence[str]], lines: int) -> int
     async def work(line: Line) -> None:
         nonlocal done
         for smiles in batches:
-            done += len(await line.predict(smiles))
+            rows = await line.predict(smiles)
+            done += len(rows)
 
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(Line(port)) for _ in range(lines)]

@@ -87,6 +87,23 @@ def test_what_is_typed_is_drawn_and_predicted(page, esol):
     assert smiles.replace("(", "(") in page.evaluate("() => decodeURIComponent(location.hash)")
 
 
+def test_atoms_are_coloured_by_their_share_and_neighbours_can_be_opened(page, esol):
+    page.wait_for_selector("#share-note:not(:empty)")
+    shares = gad.load(esol).explain([ASPIRIN])[0].atoms[:, 0]
+    discs = page.locator("#molecule g circle").evaluate_all(
+        "all => all.map(c => (c.getAttribute('fill').includes('cold') ? -1 : 1)"
+        " * Number(c.getAttribute('opacity')))"
+    )
+    np.testing.assert_allclose(discs, shares / np.abs(shares).max(), atol=1e-3)
+    assert page.locator("#prediction .badge").inner_text() in {"inside", "edge", "outside"}
+    near = page.locator("#near button")
+    assert near.count() == 3
+    smiles = near.first.get_attribute("title")
+    near.first.click()
+    page.wait_for_function("s => window.gad.row && window.gad.row.smiles === s", arg=smiles)
+    assert page.input_value("#smiles") == smiles
+
+
 def test_an_error_is_said_and_goes_away(page):
     typed(page, "CC(C")
     page.wait_for_selector("#problem:not([hidden])")

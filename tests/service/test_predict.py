@@ -56,6 +56,26 @@ def test_a_bad_smiles_has_its_reason_in_its_own_place(client):
     assert rows["predictions"][1]["explanation"] is None
 
 
+def test_trust_and_explanations_are_those_of_the_model(client, esol):
+    smiles = ["CC(=O)Oc1ccccc1C(=O)O", "CCO", "[Xe]"]
+    rows = asked(client, smiles=smiles, explain=True, neighbours=3)["predictions"]
+    alone = gad.load(esol).predict_detailed(smiles, uncertainty=True, neighbours=3)
+    assert [row["domain"] for row in rows] == alone.domain
+    np.testing.assert_allclose([row["similarity"] for row in rows], alone.similarity)
+    for row, near in zip(rows, alone.neighbours, strict=True):
+        assert [one["smiles"] for one in row["neighbours"]] == [one.smiles for one in near]
+        assert [one["values"]["target"] for one in row["neighbours"]] == [
+            one.values[0] for one in near
+        ]
+    assert [len(row["explanation"]["atoms"]) for row in rows] == [13, 3, 1]
+    for row in rows:
+        why = row["explanation"]
+        total = why["baseline"][0] + sum(atom[0] for atom in why["atoms"]) + why["whole"][0]
+        assert total == pytest.approx(row["values"]["target"], abs=1e-4)
+    plain = asked(client, smiles=smiles[:1], uncertainty=False)["predictions"][0]
+    assert plain["lower"] is plain["domain"] is plain["neighbours"] is plain["explanation"] is None
+
+
 def test_nothing_to_predict_is_predicted(client):
     assert asked(client, smiles=[])["predictions"] == []
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from gad.prediction.explanation.explain import Explanation as Why
 from gad.prediction.predictor import Prediction
 from gad.service.models import Served
 from gad.service.schemas import Explanation, ModelCard, Neighbour, Row, TargetInfo
@@ -94,7 +94,7 @@ def _add_neighbours(rows: list[Row], task: Task, prediction: Prediction) -> None
         ]
 
 
-def _explanation(found: Any) -> Explanation:
+def _explanation(found: Why) -> Explanation:
     return Explanation.model_construct(
         prediction=found.prediction.tolist(),
         baseline=found.baseline.tolist(),

@@ -27,6 +27,7 @@ class Served:
         """Predict something: whatever is made on first use is there then."""
         features = np.zeros((1, len(self.predictor.model.features)))
         self.predictor.predict_detailed(["CC"], features=features, uncertainty=True)
+        self.predictor.explain(["CC"], features=features)
 
     @property
     def times(self) -> list[list[float]]:
