@@ -251,7 +251,7 @@ def reproduce(
         for record in done
     ]
     shown = grid(
-        ("set", "model", "status"), (), [[r["data"], r["model"], r["status"]] for r in runs]
+        ("set", "model", "status"), (), [[r["data"], r["model"], r["status"]] for r in done]
     )
     return Outcome({"runs": runs, "results": str(results), "messages": reporter.messages}, shown)
 

@@ -11,13 +11,13 @@ import json
 import math
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any
+from typing import TypedDict
 
 from gad.data.atomic import write_atomic
 from gad.data.nodes import NodeGraph
@@ -50,7 +50,7 @@ _DEEP = [
 ]
 _FEW_BASE = FEW_LABELS.override({"epochs": 500})
 _MANY_BASE = MANY_LABELS.override({"epochs": 200, "patience": 60, "weight_decay": 5e-5})
-SEARCH: dict[str, tuple[NodeSettings, list[dict[str, Any]]]] = {
+SEARCH: dict[str, tuple[NodeSettings, list[dict[str, float]]]] = {
     "cora": (_FEW_BASE, _FEW),
     "citeseer": (_FEW_BASE, _FEW),
     "photo": (_MANY_BASE, _MANY),
@@ -99,6 +99,56 @@ class Cell:
         return [base.override({**trial, **dict(self.changes)}) for trial in search]
 
 
+class NodeTrial(TypedDict, total=False):
+    """A setting that is tried: its score on the validation nodes, None until it is trained."""
+
+    settings: dict[str, object]
+    val: float | None
+    epochs: int
+    best_epoch: int
+    minutes: float | None
+
+
+class NodeRun(TypedDict, total=False):
+    """A training with the chosen settings; ``curve`` has a number for every epoch."""
+
+    val: float
+    epochs: int
+    best_epoch: int
+    minutes: float | None
+    seed: int
+    test: float | None
+    parameters: int
+    curve: dict[str, list[float | None]]
+
+
+class NodeRecord(TypedDict, total=False):
+    """What is written of a cell, from its beginning on."""
+
+    status: str
+    command: str
+    data: str
+    model: str
+    commit: str | None
+    versions: dict[str, str]
+    machine: dict[str, object]
+    search: list[NodeTrial]
+    runs: list[NodeRun]
+    metric: str
+    fingerprint: str
+    settings: dict[str, object]
+    parameters: int
+
+
+class Against(TypedDict):
+    """How a model stands beside the best baseline."""
+
+    model: str
+    difference: float
+    standard_error: float | None
+    holds: bool | None
+
+
 @dataclass(frozen=True)
 class NodePlace:
     """Where records are kept, until when trainings may begin, and whether to go on."""
@@ -120,7 +170,7 @@ class NodePlace:
 
 def reproduce_nodes(
     cells: Sequence[Cell], place: NodePlace, reporter: Reporter | None = None
-) -> list[dict[str, Any]]:
+) -> list[NodeRecord]:
     """Search and train every cell, one after the other, or go on with it; the records.
 
     A record is written when its cell begins and after every training, so that what is stopped at
@@ -139,11 +189,11 @@ def reproduce_nodes(
 
 def _perform(
     cell: Cell, place: NodePlace, reporter: Reporter, graphs: dict[str, NodeGraph]
-) -> dict[str, Any]:
+) -> NodeRecord:
     from gad.training.folder import code_commit
 
     path = place.path(cell)
-    record: dict[str, Any] = read_node_record(path) if path.exists() else {}
+    record: NodeRecord = read_node_record(path) if path.exists() else {}
     if record.get("status") == FINISHED and len(record["runs"]) >= place.seeds:
         reporter.message(f"{cell.name} is finished")
         return record
@@ -170,7 +220,7 @@ def _perform(
         from gad.data.known.nodes import load_known_nodes
 
         graph = graphs[cell.data] = load_known_nodes(cell.data)
-    record.update(metric=graph.metric, fingerprint=graph.fingerprint())
+    record["metric"], record["fingerprint"] = graph.metric, graph.fingerprint()
     _write(path, record)
     for _ in _trainings(cell, graph, record, place, reporter):
         _write(path, record)
@@ -183,30 +233,32 @@ def _perform(
 
 
 def _trainings(
-    cell: Cell, graph: NodeGraph, record: dict[str, Any], place: NodePlace, reporter: Reporter
+    cell: Cell, graph: NodeGraph, record: NodeRecord, place: NodePlace, reporter: Reporter
 ) -> Iterator[None]:
     """Train what is missing, entering it in the record; yields after each training."""
     record["status"] = "started"
     trials = cell.trials()
     for number, entry in enumerate(record["search"]):
         if entry["val"] is None:
-            entry.update(_train(graph, trials[number], 0, test=False))
-            reporter.message(f"{cell.name}: setting {number + 1}, validation {entry['val']:.4f}")
+            tried = _train(graph, trials[number], 0, test=False)
+            entry["val"], entry["epochs"] = tried["val"], tried["epochs"]
+            entry["best_epoch"], entry["minutes"] = tried["best_epoch"], tried["minutes"]
+            reporter.message(f"{cell.name}: setting {number + 1}, validation {tried['val']:.4f}")
             yield
-    scores = [entry["val"] for entry in record["search"]]
+    scores = [entry["val"] or 0.0 for entry in record["search"]]
     chosen = trials[scores.index(max(scores))]
     record["settings"] = chosen.to_dict()
     for seed in range(len(record["runs"]), place.seeds):
         run = _train(graph, chosen, seed, test=True)
         record["runs"].append(run)
         record["parameters"] = run.pop("parameters")
-        reporter.message(f"{cell.name}: seed {seed}, test {run['test']:.4f}")
+        reporter.message(f"{cell.name}: seed {seed}, test {run['test'] or 0:.4f}")
         if len(record["runs"]) == place.seeds:
             record["status"] = FINISHED
         yield
 
 
-def _train(graph: NodeGraph, settings: NodeSettings, seed: int, *, test: bool) -> dict[str, Any]:
+def _train(graph: NodeGraph, settings: NodeSettings, seed: int, *, test: bool) -> NodeRun:
     """One training; the test nodes are looked at only if that is asked for."""
     import torch
 
@@ -220,7 +272,7 @@ def _train(graph: NodeGraph, settings: NodeSettings, seed: int, *, test: bool) -
         fitted = fit_nodes(graph, split, settings.override({"seed": seed}), metric=graph.metric)
     finally:
         torch.set_num_threads(before)
-    told: dict[str, Any] = {
+    told: NodeRun = {
         "val": fitted.curve[fitted.best_epoch]["val_score"],
         "epochs": len(fitted.curve),
         "best_epoch": fitted.best_epoch + 1,
@@ -241,21 +293,21 @@ def _train(graph: NodeGraph, settings: NodeSettings, seed: int, *, test: bool) -
 # ---------------------------------------------------------------------------------- records
 
 
-def read_node_record(path: Path) -> dict[str, Any]:
+def read_node_record(path: Path) -> NodeRecord:
     """A record, or an error that names the file."""
     try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        record: NodeRecord = json.loads(path.read_text(encoding="utf-8"))
         list(record["runs"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a record of nodes") from error
     return record
 
 
-def _write(path: Path, record: Mapping[str, Any]) -> None:
+def _write(path: Path, record: NodeRecord) -> None:
     """A line for each key and each training: short, and a change is seen in a diff."""
     lines = []
     for key, value in record.items():
-        if key in {"search", "runs"} and value:
+        if key in {"search", "runs"} and isinstance(value, list) and value:
             inner = ",\n  ".join(json.dumps(item) for item in value)
             lines.append(f" {json.dumps(key)}: [\n  {inner}\n ]")
         else:
@@ -285,11 +337,7 @@ class NodeRow:
     val: list[float]
     test: list[float]
     parameters: int | None
-    settings: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return dict(vars(self))
+    settings: dict[str, object] = field(default_factory=dict)
 
 
 def node_rows(results: Path) -> list[NodeRow]:
@@ -305,7 +353,7 @@ def node_rows(results: Path) -> list[NodeRow]:
                 record["metric"],
                 record["status"],
                 [run["val"] for run in runs],
-                [run["test"] for run in runs],
+                [score for run in runs if (score := run["test"]) is not None],
                 record.get("parameters"),
                 record.get("settings", {}),
             )
@@ -317,7 +365,7 @@ def node_rows(results: Path) -> list[NodeRow]:
     )
 
 
-def against_best(row: NodeRow, rows: Sequence[NodeRow]) -> dict[str, Any] | None:
+def against_best(row: NodeRow, rows: Sequence[NodeRow]) -> Against | None:
     """The best baseline of the same set, the mean paired difference to it, its standard error.
 
     Seeds are paired: seed i of both has the same split. It "holds" where the row is at least as
@@ -334,19 +382,19 @@ def against_best(row: NodeRow, rows: Sequence[NodeRow]) -> dict[str, Any] | None
     return {"model": best.model, "difference": mean, "standard_error": error, "holds": holds}
 
 
-def node_table(results: Path) -> tuple[dict[str, Any], Grid]:
+def node_table(results: Path) -> tuple[dict[str, list[dict[str, object]]], Grid]:
     """The table: for programs ``{"rows": […]}``, and for people."""
     rows = node_rows(results)
-    told = [{**row.to_dict(), "against": against_best(row, rows)} for row in rows]
+    against = [against_best(row, rows) for row in rows]
+    told = [{**vars(row), "against": other} for row, other in zip(rows, against, strict=True)]
     header = (
         "set", "model", "validation", "test", "seeds", "published", "parameters",
         "against the best baseline", "holds",
     )  # fmt: skip
-    return {"rows": told}, Grid(header, [_line(row) for row in told], 2)
+    return {"rows": told}, Grid(header, list(map(_line, rows, against)), 2)
 
 
-def _line(row: dict[str, Any]) -> tuple[str, ...]:
-    status, against = row["status"], row["against"]
+def _line(row: NodeRow, against: Against | None) -> tuple[str, ...]:
     difference = holds = "–"
     if against is not None:
         error = against["standard_error"]
@@ -354,13 +402,13 @@ def _line(row: dict[str, Any]) -> tuple[str, ...]:
         difference = f"{against['model']} {100 * against['difference']:+.2f}{spread}"
         holds = {None: "–", True: "yes", False: "no"}[against["holds"]]
     return (
-        row["data"],
-        row["model"] if status == FINISHED else f"{row['model']} ({status})",
-        _percent(row["val"]),
-        _percent(row["test"]),
-        str(len(row["test"])),
-        f"{100 * PUBLISHED[row['data']]:.1f}" if row["data"] in PUBLISHED else "–",
-        "–" if row["parameters"] is None else f"{row['parameters']:,}",
+        row.data,
+        row.model if row.status == FINISHED else f"{row.model} ({row.status})",
+        _percent(row.val),
+        _percent(row.test),
+        str(len(row.test)),
+        f"{100 * PUBLISHED[row.data]:.1f}" if row.data in PUBLISHED else "–",
+        "–" if row.parameters is None else f"{row.parameters:,}",
         difference,
         holds,
     )

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from gad.data.tables import Chunk, Table, TableError
 from gad.data.tables.encode import ParquetFormat, filled
@@ -59,14 +60,23 @@ class Unit:
         return f"part-{self.table:06d}-{self.unit:06d}.parquet"
 
 
+@dataclass(frozen=True)
+class Notes:
+    """What the file of a unit says of itself."""
+
+    rows: int
+    rejects: list[Reject]
+    unseen: int
+
+
 def read_units(
     row: Mapping[str, Any], names: tuple[str, ...], rows: int, done: frozenset[str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     """Read a table, and give its rows by units; those which are done come without their rows."""
     number, place = int(row["table"]), Place(row["place"])
     unit, size = Unit(number, 0, last=True), max(1, rows // CHUNK)
 
-    def given(unit: Unit, chunks: list[Chunk]) -> dict[str, Any]:
+    def given(unit: Unit, chunks: list[Chunk]) -> dict[str, object]:
         data = b"" if unit.name in done else pickle.dumps(chunks)
         return {**asdict(unit), "name": row["name"], "chunks": data}
 
@@ -101,7 +111,7 @@ class UnitWriter:
     folder: Place
     form: ParquetFormat
 
-    def __call__(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+    def __call__(self, batch: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         """Score one unit; what is told of it."""
         fields = {name: batch[name][0].item() for name in ("table", "unit", "last")}
         unit = Unit(**fields, error=str(batch["error"][0]))
@@ -112,13 +122,13 @@ class UnitWriter:
                 notes = (
                     self._write(unit, place, data) if data else read_notes(self.folder / unit.name)
                 )
-                told = {"rows": notes["rows"], "unseen": notes["unseen"]}
-                unit = replace(unit, rejected=len(notes["rejects"]), **told)
+                rejected = len(notes.rejects)
+                unit = replace(unit, rows=notes.rows, rejected=rejected, unseen=notes.unseen)
             except TableError as error:
                 unit = replace(unit, error=f"{place}: {error}")
         return {name: np.array([value]) for name, value in asdict(unit).items()}
 
-    def _write(self, unit: Unit, place: str, data: bytes) -> dict[str, Any]:
+    def _write(self, unit: Unit, place: str, data: bytes) -> Notes:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
@@ -133,20 +143,21 @@ class UnitWriter:
             rejects += scored.rejects
             unseen += scored.unseen
         table = pa.concat_tables(tables or [self.form.arrow([[] for _ in self.form.names])])
-        notes = {"rows": len(table), "rejects": rejects, "unseen": unseen}
-        schema = filled(table.schema).with_metadata({"gad": json.dumps(notes)})
+        notes = Notes(len(table), rejects, unseen)
+        schema = filled(table.schema).with_metadata({"gad": json.dumps(vars(notes))})
         out = io.BytesIO()
         pq.write_table(table.cast(schema), out)
         (self.folder / unit.name).write(out.getvalue())
         return notes
 
 
-def read_notes(part: Place) -> dict[str, Any]:
-    """What a file of the output says of itself: rows, rejects, unseen."""
+def read_notes(part: Place) -> Notes:
+    """What a file of the output says of itself."""
     import pyarrow.parquet as pq
 
     with part.local() as path:
-        return dict(json.loads(pq.read_schema(path).metadata[b"gad"]))
+        found = json.loads(pq.read_schema(path).metadata[b"gad"])
+    return Notes(found["rows"], [Reject(*each) for each in found["rejects"]], found["unseen"])
 
 
 def gathered(rows: Iterable[Mapping[str, Any]], tables: int, reporter: Reporter) -> list[Unit]:
@@ -231,7 +242,7 @@ class Folder:
                 path = Path(name) / _REJECTS
                 with TableWriter(path, (*Reject._fields, FILE)) as out:
                     for unit in (unit for unit in units if unit.rejected):
-                        rejects = read_notes(self.place / unit.name)["rejects"]
+                        rejects = read_notes(self.place / unit.name).rejects
                         numbers, smiles, why = map(list, zip(*rejects, strict=True))
                         source = [str(places[unit.table])] * len(numbers)
                         out.write({"row": numbers, "smiles": smiles, "reason": why, FILE: source})
