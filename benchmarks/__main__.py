@@ -17,6 +17,7 @@ NAMES = {
     "ray_scoring": "a million rows on a Ray cluster, beside the local engine",
     "serve": "gad serve under load: latency, throughput, harm, memory, a stop",
     "large_graphs": "graphs of up to a million nodes",
+    "trust": "whether intervals and sets hold what they promise, and how narrow they are",
     "accuracy": "test errors beside other programs, hours",
 }
 MODULES = {

@@ -16,6 +16,7 @@ that is there is not trained again.
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import tempfile
@@ -36,7 +37,7 @@ from gad.prediction.difficulty import CANDIDATES, choose_difficulty
 from gad.prediction.intervals import quantile
 from gad.prediction.predictor import Predictor
 from gad.prediction.probabilities import Recalibration, Sets, calibration_error
-from gad.prediction.trust import NEAREST
+from gad.prediction.trust import CALIBRATION, NEAREST
 from gad.settings.recipe import parse_setting
 from gad.training.folder import code_commit
 from gad.training.run import train
@@ -101,13 +102,14 @@ def measured(name: str, folder: Path, settings: dict[str, Any], ensemble: int) -
     which = SETS[name]
     path = Path(os.environ.get("GAD_DATA", "data")) / which.file
     settings = {"epochs": which.epochs, **settings}
-    began = time.process_time()
+    spent = folder / "seconds.txt"
     if not (folder / "model.gad").exists():
+        began = time.process_time()
         train(
             path, target=which.target, split=which.split, fractions=which.fractions,
             settings=settings, ensemble=ensemble, out=folder, baselines=False,
         )  # fmt: skip
-    seconds = time.process_time() - began
+        spent.write_text(f"{time.process_time() - began:.1f}")
     summary = json.loads((folder / "summary.json").read_text())
     held = _held(Predictor.load(folder / "model.gad"), path, which.target, folder)
     kind = "regression" if held.residuals is not None else "classification"
@@ -116,8 +118,10 @@ def measured(name: str, folder: Path, settings: dict[str, Any], ensemble: int) -
         "split": which.split,
         "fractions": which.fractions,
         "settings": settings,
+        "recipe": {key: summary["recipe"].get(key) for key in ("start", "blend", "seed")},
+        "model_commit": summary["commit"],
         "members": summary["members"],
-        "train_seconds": round(seconds, 1),
+        "train_seconds": float(spent.read_text()),
         "held_out": len(held.similarity),
         "test": {key: scores[key] for key in (("mae",) if kind == "regression" else ("roc_auc",))},
         **(intervals(held) if kind == "regression" else classes(held)),
@@ -138,28 +142,30 @@ class Held:
 def _held(model: Predictor, path: Path, target: str, folder: Path) -> Held:
     rows = read_rows(Source(path, targets=[target]))
     trust, task = model.trust, model.model.task
-    # As the networks gave it: calibration is what is measured here.
-    plain = Predictor(replace(model.model, parts={}))
-    told = plain.predict_detailed(rows.texts)
-    usable = [
-        row for row in range(len(rows.texts))
-        if row not in told.rejects and row not in rows.rejects and np.isfinite(rows.targets[row, 0])
-    ]  # fmt: skip
+    # As the model gave it: calibration is what is measured here.
+    parts = {name: p for name, p in model.model.parts.items() if name != CALIBRATION}
+    plain = Predictor(replace(model.model, parts=parts))
+    # A split counts the rows that could be used.
+    listed, rejected = folder / "rejects.csv", set()
+    if listed.exists():
+        with listed.open(newline="", encoding="utf-8") as file:
+            rejected = {int(row["row"]) - 1 for row in csv.DictReader(file)}
+    usable = np.array([row for row in range(len(rows.texts)) if row not in rejected])
     split = json.loads((folder / "split.json").read_text())
-    at = np.array(usable)[[*split["val"], *split["test"]]]
+    at = usable[[*split["val"], *split["test"]]]
+    told = plain.predict_detailed([rows.texts[row] for row in at])
     looks = look([canonical(parse(rows.texts[row])) for row in at])
     assert trust.neighbours is not None
     near = trust.neighbours.near(looks.bits, NEAREST)
     # No target here is transformed: units of what is learned are those of the table.
-    spread = None if told.std is None else told.std[at]
-    (known,) = trust.evidence(looks, near, told.values[at], spread)
+    (known,) = trust.evidence(looks, near, told.values, told.std)
     labels = rows.targets[at]
     regression = task.kind == "regression"
     return Held(
         known,
         near.similarity[:, 0],
-        task.residuals(labels, told.values[at])[:, 0] if regression else None,
-        told.values[at, 0],
+        task.residuals(labels, told.values)[:, 0] if regression else None,
+        told.values[:, 0],
         labels[:, 0],
     )
 
