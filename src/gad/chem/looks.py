@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ELEMENTS = 119
 """Atomic numbers from 0, which is the wildcard."""
 
+# Molecules that are looked at together: counts before they are packed take a kilobyte each.
+_BLOCK = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Looks:
@@ -46,6 +49,15 @@ def look(smiles: Sequence[str]) -> Looks:
     >>> bool((looks.bits[0] == looks.bits[1]).all()), np.flatnonzero(looks.elements[2]).tolist()
     (True, [11, 17])
     """
+    parts = [_look(smiles[at : at + _BLOCK]) for at in range(0, len(smiles), _BLOCK)]
+    if len(parts) == 1:
+        return parts[0]
+    columns = ("bits", "values", "elements")
+    empty = _look([])
+    return Looks(*(np.concatenate([getattr(p, c) for p in (empty, *parts)]) for c in columns))
+
+
+def _look(smiles: Sequence[str]) -> Looks:
     count = len(smiles)
     bits = np.zeros((count, SIZE // 8), dtype=np.uint8)
     values = np.zeros((count, len(QUICK_DESCRIPTOR_NAMES)))

@@ -99,6 +99,7 @@ _add(
     _USE,
     "gad predict runs/esol/model.gad molecules.csv -o predictions.csv",
     "gad predict model.gad library.sdf -o out.parquet --uncertainty --workers 4",
+    "gad predict model.gad library.csv -o out.csv --uncertainty --neighbours 3",
     "gad predict model.gad library.smi -o out.tsv --resume",
     "gad predict model.gad library.csv -o part-3.csv --part 3/8",
     "gad predict model.gad 's3://bucket/parts/*.parquet' -o s3://bucket/out --engine ray",
