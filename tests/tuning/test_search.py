@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sqlite3
 import subprocess
@@ -355,6 +356,45 @@ def test_a_storage_of_ones_own(table, space, tmp_path):
     tune(table, space=space, settings=TINY, trials=1, out=tmp_path / "out", storage=url)
     assert (tmp_path / "by-url.db").is_file()
     assert states(tmp_path / "by-url.db") == ["COMPLETE"]
+
+
+@pytest.mark.slow
+def test_two_machines_share_a_search_by_its_address(table, space, tmp_path):
+    """Their folders, caches and copies of the data are their own; the storage's URL is the same."""
+    url, running = f"sqlite:///{tmp_path / 'shared.db'}", []
+    with quiet_optuna(), open_storage(url):
+        pass  # the database is there before anybody searches, as a server's is
+    for machine in ("one", "two"):
+        home = tmp_path / machine
+        home.mkdir()
+        for file in (table, space):
+            (home / file.name).write_bytes(file.read_bytes())
+        ask = (
+            "tune",
+            table.name,
+            "--space",
+            space.name,
+            *SETTINGS,
+            "--trials",
+            "4",
+            "--out",
+            "out",
+        )
+        running.append(
+            subprocess.Popen(
+                command(*ask, "--storage", url, "--json"), cwd=home, text=True,
+                env={**os.environ, "GAD_CACHE": str(home / "cache"), "GAD_NATIVE": "0"},
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )
+        )  # fmt: skip
+    told = [process.communicate(timeout=300) for process in running]
+    assert [process.returncode for process in running] == [0, 0], [err for _, err in told]
+    finished = states(tmp_path / "shared.db").count("COMPLETE")
+    assert 4 <= finished <= 5  # the other may be at work on one when the last is finished
+    for machine, (out, _) in zip(("one", "two"), told, strict=True):
+        assert json.loads(out)["study"] == "table.csv"
+        assert len(rows_of(tmp_path / machine / "out" / "trials.csv")) >= 4
+        assert (tmp_path / machine / "out" / "best.toml").is_file()
 
 
 @pytest.mark.parametrize(
