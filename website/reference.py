@@ -23,8 +23,13 @@ A recipe is a TOML file with these sections. `--set KEY=VALUE` changes one setti
 
 
 def _row(cells: Iterable[object]) -> str:
-    """A row of a table; a bar inside a cell is escaped."""
-    return "| " + " | ".join(str(cell).replace("|", "\\|") for cell in cells) + " |"
+    """A row of a table; a bar inside a cell is escaped, but for those inside of code."""
+    escaped = (re.sub(r"`[^`]*`|\|", _escaped, str(cell)) for cell in cells)
+    return "| " + " | ".join(escaped) + " |"
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return "\\|" if found[0] == "|" else found[0]
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -78,6 +83,7 @@ def _options(command: Any) -> Iterator[str]:
             name, panel = f"`{parameter.metavar or parameter.name.upper()}`", "Arguments"
         else:
             wants = "" if parameter.is_flag else f" {parameter.metavar or parameter.type.name}"
+            wants = wants.replace("|", " | ")  # so that a long list can be broken
             named = [*parameter.opts, *parameter.secondary_opts]
             name = ", ".join(f"`{n}{wants if n == named[0] else ''}`" for n in named)
             panel = getattr(parameter, "rich_help_panel", None) or "Options"

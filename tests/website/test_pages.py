@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import doctest
 import posixpath
 import re
 
 import pytest
 
-from website import reference, tutorials
+from website import markup, paths, reference, tutorials
 from website.paths import DOCS, ROOT, linked_file, links, relinked, repository_path, site_uri
 from website.tutorials import NOTEBOOKS, blocks
 
@@ -51,6 +52,15 @@ def test_links_follow_files_to_their_place():
     assert relinked("[a](../../pyproject.toml)", "docs/howto/index.md") == (
         "[a](../repository/pyproject.toml)"
     )
+
+
+def test_a_bar_in_a_table_is_escaped_outside_of_code():
+    assert reference._row(["a|b", "`c|d`"]) == r"| a\|b | `c|d` |"
+
+
+@pytest.mark.parametrize("module", [markup, paths, reference], ids=lambda m: m.__name__)
+def test_the_examples_in_docstrings_hold(module):
+    assert doctest.testmod(module).failed == 0
 
 
 def test_links_inside_a_fence_are_code():
