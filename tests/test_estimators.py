@@ -23,6 +23,7 @@ def regressor(**changes) -> gad.MoleculeRegressor:
     return gad.MoleculeRegressor(**{"epochs": 1, "settings": SETTINGS, **changes})
 
 
+@pytest.mark.slow
 def test_intervals_hold_most_truths_and_are_missing_for_what_cannot_be_read():
     model = regressor(epochs=3).fit(SMILES, VALUES)
     lower, upper = model.predict_interval(SMILES)
@@ -46,6 +47,7 @@ def test_weights_decide_what_is_learned():
         regressor().fit(SMILES, VALUES, sample_weight=[1.0])
 
 
+@pytest.mark.slow
 def test_features_come_as_columns_or_apart():
     extra = np.stack([VALUES, np.zeros(200)], axis=1)
     table = np.column_stack([np.array(SMILES, dtype=object), extra])
@@ -61,6 +63,7 @@ def test_features_come_as_columns_or_apart():
         apart.predict(SMILES[:9])
 
 
+@pytest.mark.slow
 def test_bounds_and_orders_of_magnitude():
     labels = [">10" if value > -1 else f"{10**value:.6g}" for value in VALUES]
     labels[3] = ""
@@ -81,6 +84,7 @@ def _nearest(model):
     return [row[0] for row in rows]
 
 
+@pytest.mark.slow
 def test_sets_are_of_the_classes_that_were_given():
     words = np.where(VALUES > -1, "high", np.where(VALUES > -3, "medium", "low"))
     model = gad.MoleculeClassifier(epochs=1, settings=SETTINGS).fit(SMILES, words)

@@ -102,6 +102,7 @@ def test_a_file_without_neighbours_discloses_none(silent, odd, tmp_path):
     assert float(rows[0]["logS_upper"]) > float(rows[0]["logS_lower"])
 
 
+@pytest.mark.slow
 def test_bounds_words_and_several_targets_have_neighbours(tmp_path):
     rows = [
         {
