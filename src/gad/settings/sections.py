@@ -17,6 +17,8 @@ from gad.words import did_you_mean
 # Baselines whose messages have no place for a bond, and the heads of GAT.
 NO_BONDS = ("gcn", "sage", "monet")
 HEADS = 8
+# However large a table is, it is seen this often.
+_LEAST_EPOCHS = 10
 
 
 class _Section:
@@ -183,6 +185,11 @@ class TrainingSettings(_Section):
         "file; the network is then that one's",
     )
     epochs: int = described(60, "at most so many", low=1)
+    examples: int = described(
+        0,
+        "molecules shown in all epochs together, at most: a large table gets fewer epochs, but "
+        "ten at the least; 0 for no limit",
+    )
     batch_size: int = described(64, "molecules in a step", low=1)
     learning_rate: float = described(1e-3, "the highest", low=1e-12, high=10)
     rate_decay: float = described(
@@ -238,6 +245,16 @@ class TrainingSettings(_Section):
         high=0.999999,
     )  # fmt: skip
     seed: int = described(0, "of the weights, the order of batches and dropout", high=2**31)
+
+    def epochs_for(self, rows: int) -> int:
+        """How many epochs so many training rows get.
+
+        >>> TrainingSettings(epochs=30, examples=200_000).epochs_for(10_000)
+        20
+        """
+        if not self.examples:
+            return self.epochs
+        return min(self.epochs, max(_LEAST_EPOCHS, self.examples // max(1, rows)))
 
 
 SECTIONS = {kind.section: kind for kind in (MoleculeSettings, ModelSettings, TrainingSettings)}

@@ -137,6 +137,8 @@ def train(
         chosen, origin, told = beginning(named, {**changes, "start": SCRATCH})
         dataset = load_dataset(source, chosen)
     splits, said = split_dataset(dataset, splitting, seed=chosen.training.seed)
+    rows = max(len(part.train) for part in splits)
+    chosen = chosen.override({"epochs": chosen.training.epochs_for(rows)})
     learned = dataset.task(chosen.training.loss)
     judged = None if metric is None else metric_for(metric, learned)
     scales = [dataset.scale(learned, part.train) for part in splits]
