@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from gad.nn.aggregation import DirectionalAggregation
 from gad.nn.block import BlockOptions, GADBlock
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion
+from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
 
 if TYPE_CHECKING:
@@ -28,12 +29,19 @@ class Head(nn.Module):
         out_channels: how many come out.
         halvings: hidden layers.
         width: C, if the hidden layers are to be narrower than what is read: → C/2 → C/4 → out.
+        norm: batch norm of what is read, whose parts may be of very different size.
     """
 
     def __init__(
-        self, channels: int, out_channels: int, halvings: int = 2, width: int | None = None
+        self,
+        channels: int,
+        out_channels: int,
+        halvings: int = 2,
+        width: int | None = None,
+        norm: bool = False,
     ) -> None:
         super().__init__()
+        self.norm = BatchNorm(channels) if norm else None
         first = channels if width is None else width
         widths = [channels, *(max(1, first >> step) for step in range(1, halvings + 1))]
         self.layers = nn.ModuleList(
@@ -42,6 +50,7 @@ class Head(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[…, C] → […, out]."""
+        x = x if self.norm is None else self.norm(x)
         for layer in self.layers[:-1]:
             x = F.relu(layer(x))
         result: Tensor = self.layers[-1](x)
@@ -201,13 +210,17 @@ def pooled_channels(channels: int, readout: str | None) -> int:
 
 
 def head_for(
-    channels: int, outputs: int, readout: str | None, graph_channels: int = 0
+    channels: int,
+    outputs: int,
+    readout: str | None,
+    graph_channels: int = 0,
+    norm: bool = False,
 ) -> Head | NoHead:
     """The usual head of a model of C channels, with so many features of whole graphs."""
     if outputs == 0:
         return NoHead()
     read = pooled_channels(channels, readout) + graph_channels
-    return Head(read, outputs, width=channels if readout == "all" else None)
+    return Head(read, outputs, width=channels if readout == "all" else None, norm=norm)
 
 
 def decay_groups(

@@ -17,7 +17,7 @@ SCRATCH = "scratch"
 """What stands for no beginning at all."""
 
 # Settings that a model may have otherwise than what it starts from: no weight depends on them.
-_FREE = frozenset({"descriptors", "standardise", "dropout", "readout"})
+_FREE = frozenset({"descriptors", "standardise", "dropout", "readout", "head_norm"})
 
 
 def bases() -> dict[str, Path]:

@@ -91,7 +91,9 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
                 inputs.atom_cardinalities, inputs.atom_values, width, norm=chosen.value_norm
             ),
             edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
-            head=head_for(width, outputs, chosen.readout, inputs.graph_values),
+            head=head_for(
+                width, outputs, chosen.readout, inputs.graph_values, norm=chosen.head_norm
+            ),
             diffusion=_diffusion(chosen),
             aggregators=chosen.aggregators,
             scalers=chosen.scalers,

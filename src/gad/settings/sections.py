@@ -151,6 +151,7 @@ class ModelSettings(_Section):
     value_norm: bool = described(
         False, "batch norm of the atoms' real values (random walks, cycles) where they enter"
     )
+    head_norm: bool = described(False, "batch norm of what the head reads of a molecule")
     residual: bool = described(True, "a block adds to its input")
     dropout: float = described(0.0, "share of the channels left out while training", high=0.99)
 
