@@ -35,7 +35,7 @@ help: ## this list
 
 run: $(STAMP) ## train on measured solubilities, evaluate, predict; a report at the end
 	rm -rf $(DEMO)
-	$(BIN)/gad train esol --out $(DEMO)
+	$(BIN)/gad train esol --recipe quick --out $(DEMO)
 	$(BIN)/gad predict $(DEMO)/model.gad examples/molecules.csv -o $(DEMO)/predictions.csv --uncertainty
 	$(BIN)/gad draw "CC(=O)Oc1ccccc1C(=O)O" --atom 1 --time 5 -o $(DEMO)/heat.svg
 	@cat $(DEMO)/predictions.csv

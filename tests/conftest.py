@@ -48,7 +48,7 @@ def golden() -> dict[str, Any]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
-TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32}
+TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32, "blend": False}
 
 
 @pytest.fixture(scope="session")
