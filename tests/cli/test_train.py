@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import gad
+from gad.settings.recipe import load_recipe
 from tests.cli.calls import (
     TINY,
     call,
@@ -119,7 +120,10 @@ def test_a_split_from_another_run(table, tmp_path):
 
 def test_seeds_and_recipes(table, tmp_path):
     """--seed is short for --set seed=; a recipe may be a file; the seed decides the weights."""
-    (tmp_path / "own.toml").write_text("width = 20\nlayers = 2\nepochs = 2\n", encoding="utf-8")
+    changed = {"width": 20, "layers": 2, "epochs": 2, "start": "scratch"}
+    own = load_recipe("default").override(changed).to_dict()
+    text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in own.items())
+    (tmp_path / "own.toml").write_text(text, encoding="utf-8")
 
     def trained(name: str, *options: str | Path) -> Path:
         done("train", table, *options, "--no-baselines", "--out", tmp_path / name)

@@ -97,7 +97,7 @@ def test_a_search_and_its_continuation(table, space, tmp_path):
     assert [float(row["validation_error"]) for row in rows] == [r["error"] for r in four["trials"]]
     assert rows[0]["aggregators"] in {"mean,dx", "mean,max"}
     assert load_recipe(out / "best.toml") == load_recipe("default").override(
-        {**TINY, **four["best"]["settings"]}
+        {"start": "scratch", "blend": False, **TINY, **four["best"]["settings"]}
     )
     done("train", table, "--recipe", out / "best.toml", "--no-baselines", "--out", tmp_path / "run")
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
@@ -247,7 +247,7 @@ def test_other_searches_are_refused(table, space, tmp_path):
     ask = ("tune", table, "--space", space, "--trials", "1", "--out", tmp_path)
     done(*ask, *SETTINGS)
     for changed, what in (
-        ((*SETTINGS, "--set", "dropout=0.1"), "another recipe"),
+        ((*SETTINGS, "--set", "dropout=0.2"), "another recipe"),
         ((*SETTINGS, "--set", "width=10"), "another"),
         ((*SETTINGS, "--split", "scaffold"), "another split"),
     ):

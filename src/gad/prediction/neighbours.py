@@ -106,7 +106,7 @@ class Neighbours:
             ...     look(["OCCC"]).bits, 2
             ... )
             >>> near.places.tolist(), near.similarity.round(2).tolist()
-            ([[1, 0]], [[1.0, 0.5]])
+            ([[1, 0]], [[1.0, 0.56]])
         """
         rows = np.arange(len(self)) if among is None else np.flatnonzero(among)
         errors = (self.errors if errors is None else errors)[rows]

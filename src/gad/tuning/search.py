@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 _LOOK = 0.5
 # Settings whose losses by epoch cannot be compared with one another's.
 _INCOMPARABLE = ("loss", "epochs", "schedule", "warmup")
+# What a network that is searched for does without.
+_ALONE = {"start": "scratch", "blend": False}
 
 
 def tune(
@@ -93,7 +95,8 @@ def tune(
             the recipe draws it.
         split_column: the column that names each row's part.
         split_file: a file that lists the rows of each part.
-        recipe: what the trials are changes of: a name, a file, or an object.
+        recipe: what the trials are changes of: a name, a file, or an object. They are networks from
+            scratch, without a blend, since a base has a width and a depth already.
         settings: changes to it; a key that is set is not searched.
         space: a space's name, file, or object.
         trials: how many are to be finished in all; those of other processes count.
@@ -111,7 +114,8 @@ def tune(
     changes = dict(settings or {})
     if standardise:
         changes["standardise"] = STEPS if standardise is True else tuple(standardise)
-    base = (recipe if isinstance(recipe, Recipe) else load_recipe(recipe)).override(changes)
+    named = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
+    base = named.override(_ALONE).override(changes)
     searched = space if isinstance(space, Space) else load_space(space)
     fixed = [key for key in changes if key in searched.keys]
     if fixed:
