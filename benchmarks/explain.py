@@ -37,7 +37,7 @@ MOLECULES = 100
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--seed", type=int, default=0)
-    options.add_argument("--epochs", type=int, default=60)
+    options.add_argument("--epochs", type=int, default=30)
     options.add_argument("--out", type=Path, default=Path("results/explain.json"))
     given = options.parse_args()
     torch.set_num_threads(1)
