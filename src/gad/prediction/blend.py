@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gad import native
 from gad.prediction.model_file import Model, Part
 
 PART = "blend"
@@ -53,8 +54,30 @@ class Trees:
 
     def __call__(self, x: Tensor) -> Tensor:
         """Outputs [n, W] of rows x [n, D]."""
+        if self._accepts(x):
+            return self._compiled(x)
         # A few rows at a time: the places in all trees stay in the processor's cache.
         return torch.cat([self._few(rows) for rows in x.split(_FEW)]) if len(x) else x[:, :0]
+
+    def _accepts(self, x: Tensor) -> bool:
+        """Whether the compiled kernel gives the same; whether all places exist it sees itself."""
+        nodes = (self.column, self.left, self.right, self.threshold, self.value)
+        places = (self.column, self.left, self.right, self.root, self.output)
+        return (
+            native.accepts(x, self.threshold, self.value, self.start)
+            and all(t.dtype is torch.int64 and t.is_cpu for t in places)
+            and all(t.is_contiguous() for t in (*nodes, self.root, self.output, self.start))
+            and len({len(t) for t in nodes}) == len({len(self.root), len(self.output)}) == 1
+        )
+
+    def _compiled(self, x: Tensor) -> Tensor:
+        x, y = x.contiguous(), x.new_empty(len(x), len(self.start))
+        native.call(
+            "trees", *x.shape, x, len(self.value), self.column, self.left, self.right,
+            self.threshold, self.value, len(self.root), self.root, self.output,
+            len(self.start), self.start, int(self.depth), y,
+        )  # fmt: skip
+        return y
 
     def _few(self, x: Tensor) -> Tensor:
         cells = x.t().contiguous().flatten()  # column by column
