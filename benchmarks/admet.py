@@ -144,11 +144,11 @@ def by_trees(task: Task, split: Split, seed: int) -> dict[str, np.ndarray]:
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
     from gad.chem.fingerprints import morgan_counts
-    from gad.training.baselines import _described
+    from gad.training.baselines import described
 
     with quiet:
         molecules = [parse(text) for text in task.smiles]
-    x = np.concatenate([_described(task.smiles), morgan_counts(molecules)], axis=1)
+    x = np.concatenate([described(task.smiles), morgan_counts(molecules)], axis=1)
     best: tuple[float, dict[str, np.ndarray]] | None = None
     for rate, leaves, l2 in SETTINGS:
         common = {

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from rdkit import Chem
-from rdkit.Chem import Crippen, rdMolDescriptors
+from rdkit.Chem import Crippen
 
 import gad
 from benchmarks.attributions import Encoded, deleting_from_the_truth
@@ -30,6 +30,7 @@ from gad.data.atomic import write_atomic
 from gad.data.known import load_esol
 from gad.machine import machine
 from gad.training.folder import code_commit
+from tests.reference.crippen import contributions
 
 MOLECULES = 100
 
@@ -105,17 +106,6 @@ def correlations(texts: list[str], found: list[np.ndarray]) -> list[float]:
         if len(truth) > 2 and truth.std() > 1e-6:
             told.append(float(np.corrcoef(own, truth)[0, 1]) if own.std() > 1e-9 else 0.0)
     return told
-
-
-def contributions(text: str) -> np.ndarray:
-    """Crippen's contributions to logP, those of hydrogens added to their atom."""
-    mol = Chem.MolFromSmiles(text)
-    full = Chem.AddHs(mol)
-    each = np.array([pair[0] for pair in rdMolDescriptors._CalcCrippenContribs(full)])
-    own = each[: mol.GetNumAtoms()].copy()
-    for atom in list(full.GetAtoms())[mol.GetNumAtoms() :]:
-        own[atom.GetNeighbors()[0].GetIdx()] += each[atom.GetIdx()]
-    return own
 
 
 def cost(path: str) -> dict[str, float]:

@@ -18,6 +18,10 @@ from gad.prediction.predictor import Prediction, Predictor
 from gad.training.run import train
 
 _E = TypeVar("_E", bound="_MoleculeEstimator")
+# What an estimator is told as `gad.train` is.
+_AS_IN_TRAIN = (
+    "recipe", "ensemble", "transform", "standardise", "merge_duplicates", "metric", "neighbours",
+)  # fmt: skip
 
 
 class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
@@ -42,19 +46,12 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         neighbours: bool = True,
         transform: str = "none",
     ) -> None:
-        self.recipe = recipe
-        self.epochs = epochs
-        self.ensemble = ensemble
+        self.recipe, self.settings, self.epochs = recipe, settings, epochs
+        self.ensemble, self.random_state, self.errors = ensemble, random_state, errors
         self.validation_fraction = validation_fraction
-        self.settings = settings
-        self.random_state = random_state
-        self.errors = errors
         self.calibration_fraction = calibration_fraction
-        self.standardise = standardise
-        self.merge_duplicates = merge_duplicates
-        self.metric = metric
-        self.neighbours = neighbours
-        self.transform = transform
+        self.standardise, self.merge_duplicates = standardise, merge_duplicates
+        self.metric, self.neighbours, self.transform = metric, neighbours, transform
 
     def fit(
         self: _E,
@@ -80,17 +77,11 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
             run = train(
                 InMemory(texts, self._labels(np.asarray(y)), sample_weight, extra),
                 task=self._task,
-                transform=self.transform,
-                standardise=self.standardise,
-                merge_duplicates=self.merge_duplicates,
-                metric=self.metric,
-                recipe=self.recipe,
                 settings=settings,
-                ensemble=self.ensemble,
                 fractions=(1 - val - test, val, test),
                 out=f"{folder}/run",
                 baselines=False,
-                neighbours=self.neighbours,
+                **{name: getattr(self, name) for name in _AS_IN_TRAIN},
             )
         self.model_: Predictor = run.model
         self.n_features_in_ = 1 + (0 if extra is None else extra.shape[1])

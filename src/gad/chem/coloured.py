@@ -7,17 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from gad.chem.draw import (
-    _BAR_HEIGHT,
-    Colour,
-    _ascii,
-    _canvas,
-    _caption,
-    _draw_bar,
-    _flat_or_empty,
-    _room,
-    _svg,
-    shade,
+from gad.chem.canvas import (
+    BAR_HEIGHT,
+    ascii_of,
+    canvas_of,
+    captions,
+    colour_of,
+    draw_bar,
+    flat_or_empty,
+    room,
+    svg_of,
 )
 
 if TYPE_CHECKING:
@@ -52,15 +51,15 @@ def draw_coloured(
     width, height = size
     columns = max(1, min(columns, len(panels)))
     rows = max(1, math.ceil(len(panels) / columns))
-    total = height * rows + (_BAR_HEIGHT if bar else 0)
-    canvas = _canvas(format, width * columns, total, width, height)
+    total = height * rows + (BAR_HEIGHT if bar else 0)
+    canvas = canvas_of(format, width * columns, total, width, height)
     molecules, colours = [], []
     for panel in panels:
-        flat = _flat_or_empty(panel.molecule)
-        own = dict(enumerate(_colours(panel.values, largest)))
+        flat = flat_or_empty(panel.molecule)
         molecules.append(flat)
-        colours.append({atom: own[atom] for atom in range(flat.GetNumAtoms())})
-    words = _ascii if format == "png" else _room
+        own = (colour_of(float(panel.values[atom]), largest) for atom in range(flat.GetNumAtoms()))
+        colours.append(dict(enumerate(own)))
+    words = ascii_of if format == "png" else room
     canvas.DrawMolecules(
         molecules,
         legends=[words(panel.caption) for panel in panels],
@@ -70,21 +69,9 @@ def draw_coloured(
     )
     if bar:
         canvas.SetOffset(0, 0)
-        _draw_bar(canvas, -largest, largest)
+        draw_bar(canvas, -largest, largest)
     canvas.FinishDrawing()
     if format == "png":
         return bytes(canvas.GetDrawingText())
-    captions = [
-        _caption(
-            panel.caption,
-            (k % columns + 0.5) * width,
-            (k // columns + 1) * height - 8,
-            width,
-        )
-        for k, panel in enumerate(panels)
-    ]
-    return _svg(canvas, *captions).encode()
-
-
-def _colours(values: Sequence[float], largest: float) -> list[Colour]:
-    return [shade(float(value) / largest if largest else 0.0) for value in values]
+    texts = [panel.caption for panel in panels]
+    return svg_of(canvas, *captions(texts, columns, width, height)).encode()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from rdkit import Chem
 
-from gad.chem.draw import _canvas, _flat, _svg
+from gad.chem.canvas import canvas_of, flat_of, svg_of
 
 # RDKit writes style='a:b;c:d'; a page that forbids inline styles takes the same as attributes.
 _STYLE = re.compile(r"style='([^']*)'")
@@ -40,8 +40,8 @@ def sketch(molecule: str | Chem.Mol, size: tuple[int, int] = (420, 320)) -> Sket
     >>> drawn.symbols, drawn.bonds, "style=" in drawn.svg
     (('C', 'O'), ((0, 1),), False)
     """
-    mol = _flat(molecule)
-    canvas = _canvas("svg", *size, *size)
+    mol = flat_of(molecule)
+    canvas = canvas_of("svg", *size, *size)
     options = canvas.drawOptions()
     options.clearBackground = False
     options.bondLineWidth = 2
@@ -52,7 +52,7 @@ def sketch(molecule: str | Chem.Mol, size: tuple[int, int] = (420, 320)) -> Sket
     points = [canvas.GetDrawCoords(atom) for atom in atoms]
     canvas.FinishDrawing()
     return Sketch(
-        _attributes(_svg(canvas)),
+        _attributes(svg_of(canvas)),
         size,
         tuple((round(point.x, 2), round(point.y, 2)) for point in points),
         tuple(atom.GetSymbol() for atom in mol.GetAtoms()),

@@ -62,13 +62,17 @@ def gad(
     """Stand above the commands; the help text is the application's."""
 
 
-reproduce = typer.Typer(
-    name="reproduce",
-    help="The paper's experiments: train, record, draw.",
-    epilog=examples("gad reproduce zinc --model gad-i", "gad table zinc"),
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
-)
+def _group(panel: str, name: str, text: str, *lines: str) -> typer.Typer:
+    """A command that has commands of its own."""
+    group = typer.Typer(
+        name=name,
+        help=text,
+        epilog=examples(*lines),
+        rich_markup_mode="rich",
+        pretty_exceptions_enable=False,
+    )
+    app.add_typer(group, rich_help_panel=panel)
+    return group
 
 
 def _add(
@@ -142,14 +146,13 @@ _add(
     "gad embed molecules.csv -o embeddings.parquet",
     "gad embed library.smi -o embeddings.parquet --model runs/esol/model.gad --workers 4",
 )
-nodes = typer.Typer(
-    name="nodes",
-    help="The nodes of one graph: train a classifier of them, predict with it.",
-    epilog=examples("gad nodes train cora", "gad nodes predict model.gad nodes.csv -o out.csv"),
-    rich_markup_mode="rich",
-    pretty_exceptions_enable=False,
+nodes = _group(
+    _USE,
+    "nodes",
+    "The nodes of one graph: train a classifier of them, predict with it.",
+    "gad nodes train cora",
+    "gad nodes predict model.gad nodes.csv -o out.csv",
 )
-app.add_typer(nodes, rich_help_panel=_USE)
 _add(
     train_nodes,
     None,
@@ -181,7 +184,13 @@ _add(
 )
 _add(recipes, _LOOK, "gad recipes", "gad train esol --recipe default")
 _add(doctor, _LOOK, "gad doctor", "gad doctor --json")
-app.add_typer(reproduce, rich_help_panel=_PAPER)
+reproduce = _group(
+    _PAPER,
+    "reproduce",
+    "The paper's experiments: train, record, draw.",
+    "gad reproduce zinc --model gad-i",
+    "gad table zinc",
+)
 _add(
     zinc,
     None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gad.cli.console import Outcome, facts, grid
-from gad.cli.options import one_of, option
+from gad.cli.options import argument, one_of, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +17,7 @@ _HEAT = "Heat"
 
 
 def draw(
-    smiles: Annotated[str, typer.Argument(metavar="SMILES", help="The molecule, in quotes.")],
+    smiles: Annotated[str, argument("The molecule, in quotes.", "SMILES")],
     out: Annotated[
         Path, option("Where to draw it: .svg or .png.", "--out", "-o", metavar="FILE")
     ],

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from gad.cli.console import Outcome, facts
 from gad.cli.options import (
     MODEL,
@@ -17,6 +15,7 @@ from gad.cli.options import (
     Smiles,
     Strict,
     Workers,
+    argument,
     option,
 )
 
@@ -24,9 +23,7 @@ from gad.cli.options import (
 def embed(
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA", help="A table of molecules: CSV, TSV, SMI, SDF, Parquet; - for SMILES."
-        ),
+        argument("A table of molecules: CSV, TSV, SMI, SDF, Parquet; - for SMILES.", "DATA"),
     ],
     out: Annotated[
         str,
@@ -57,15 +54,9 @@ def embed(
 
     with listener(quiet=as_json) as reporter:
         done = embed_file(
-            data,
-            out,
-            model=model,
-            smiles=smiles,
-            workers=workers,
-            resume=resume,
-            accelerator=accelerator,
-            reporter=reporter,
-        )
+            data, out, model=model, smiles=smiles, workers=workers, resume=resume,
+            accelerator=accelerator, reporter=reporter,
+        )  # fmt: skip
     told = {key: value for key, value in done.to_dict().items() if key != "targets"}
     shown = facts({**told, "columns": f"{len(done.columns)} added"})
     code = STRICT_CODE if strict and done.rejected else 0

@@ -16,6 +16,7 @@ from gad.cli.options import (
     Model,
     Smiles,
     Strict,
+    argument,
     option,
 )
 
@@ -36,9 +37,9 @@ def explain(
     model: Model,
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA|SMILES",
-            help="A table of molecules (CSV, TSV, SMI, SDF, Parquet), or one SMILES in quotes.",
+        argument(
+            "A table of molecules (CSV, TSV, SMI, SDF, Parquet), or one SMILES in quotes.",
+            "DATA|SMILES",
         ),
     ],
     out: Annotated[

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gad.cli.console import Outcome, facts
-from gad.cli.options import Json, option
+from gad.cli.options import Json, argument, option
 
 
 def join(
     parts: Annotated[
         list[Path],
-        typer.Argument(metavar="PART...", help="The outputs of all parts, in any order."),
+        argument("The outputs of all parts, in any order.", "PART..."),
     ],
     out: Annotated[
         Path, option("The whole; same ending as the parts.", "--out", "-o", metavar="OUT")

@@ -11,14 +11,17 @@ import typer
 
 from gad.cli.console import Outcome, facts, grid
 from gad.cli.options import (
-    COLUMNS,
     OUTPUT,
     RUNNING,
     SPLITTING,
     STRICT_CODE,
+    Minutes,
     Model,
+    Seed,
     Strict,
+    argument,
     changes,
+    column,
     one_of,
     option,
 )
@@ -37,10 +40,10 @@ class Graph:
 
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="A table of nodes; a folder with nodes.csv and edges.csv; a torch_geometric Data "
-            "saved as .pt; or a known set: cora, citeseer, photo, cs, minesweeper.",
+        argument(
+            "A table of nodes; a folder with nodes.csv and edges.csv; a torch_geometric Data saved "
+            "as .pt; or a known set: cora, citeseer, photo, cs, minesweeper.",
+            "DATA",
         ),
     ]
     edges: Annotated[
@@ -49,58 +52,42 @@ class Graph:
     ] = None
     id_: Annotated[
         str | None,
-        option(
-            "The column that names a node.", "--id",
-            default="id, node, name, or the first", metavar="COL", panel=COLUMNS,
-        ),
-    ] = None  # fmt: skip
+        column("The column that names a node.", "--id", default="id, node, name, or the first"),
+    ] = None
     label: Annotated[
         str | None,
-        option(
+        column(
             "The column of the classes; an empty cell is unknown.",
-            default="label, class, y or target", metavar="COL", panel=COLUMNS,
+            default="label, class, y or target",
         ),
-    ] = None  # fmt: skip
+    ] = None
     feature: Annotated[
         list[str] | None,
-        option(
-            "A column of numbers to learn from; once for each.",
-            default="all others", metavar="COL", panel=COLUMNS,
-        ),
-    ] = None  # fmt: skip
+        column("A column of numbers to learn from; once for each.", default="all others"),
+    ] = None
     source: Annotated[
-        str | None,
-        option("One end of an edge.", default="source, or the first", metavar="COL", panel=COLUMNS),
-    ] = None
+        str | None, column("One end of an edge.", default="source, or the first")
+    ] = None  # fmt: skip
     target: Annotated[
-        str | None,
-        option("The other end.", default="target, or the second", metavar="COL", panel=COLUMNS),
-    ] = None
+        str | None, column("The other end.", default="target, or the second")
+    ] = None  # fmt: skip
     weight: Annotated[
-        str | None,
-        option("The weight of an edge, above 0.", default="weight", metavar="COL", panel=COLUMNS),
-    ] = None
+        str | None, column("The weight of an edge, above 0.", default="weight")
+    ] = None  # fmt: skip
     split_column: Annotated[
         str | None,
-        option(
-            "The column that says train, val or test.", default="split", metavar="COL",
-            panel=SPLITTING,
-        ),
-    ] = None  # fmt: skip
+        column("The column that says train, val or test.", default="split", panel=SPLITTING),
+    ] = None
 
     def columns(self, features: tuple[str, ...] | None = None) -> NodeColumns:
         """Which columns are what."""
         from gad.data.nodes import NodeColumns
 
         return NodeColumns(
-            id=self.id_,
-            label=self.label,
-            split=self.split_column,
-            source=self.source,
-            target=self.target,
-            weight=self.weight,
+            id=self.id_, label=self.label, split=self.split_column,
+            source=self.source, target=self.target, weight=self.weight,
             features=tuple(self.feature) if self.feature else features,
-        )
+        )  # fmt: skip
 
 
 def train(
@@ -114,7 +101,7 @@ def train(
             metavar="KEY=VALUE",
         ),
     ] = None,
-    seed: Annotated[int | None, option("Short for --set seed=S.", metavar="S")] = None,
+    seed: Seed = None,
     metric: Annotated[
         str | None,
         option(
@@ -220,10 +207,7 @@ def reproduce(
         bool,
         option("Go on; what is finished is not repeated.", "--resume", panel=RUNNING),
     ] = False,
-    minutes: Annotated[
-        float | None,
-        option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
-    ] = None,
+    minutes: Minutes = None,
     results: Annotated[Path, option("Where records are kept.", metavar="DIR", panel=OUTPUT)] = Path(
         "results"
     ),

@@ -40,6 +40,18 @@ def option(
     return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
 
 
+def argument(text: str, metavar: str | None = None, **more: Any) -> Any:
+    """An argument: its help, and what it is called there."""
+    return typer.Argument(help=text, metavar=metavar, **more)
+
+
+def column(
+    text: str, *names: str, panel: str | None = COLUMNS, default: str | None = None
+) -> Any:  # fmt: skip
+    """An option that names a column of the user's table."""
+    return option(text, *names, metavar="COL", panel=panel, default=default)
+
+
 def one_of(*names: str) -> dict[str, Any]:
     """What makes an option or argument one of these words, once or several times."""
 
@@ -57,13 +69,8 @@ def one_of(*names: str) -> dict[str, Any]:
     return {"metavar": f"[{'|'.join(names)}]", "callback": check, "autocompletion": complete}
 
 
-Model = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model: model.gad of a training run.")
-]
-Smiles = Annotated[
-    str | None,
-    option("The column of the molecules; guessed if left out.", metavar="COL", panel=COLUMNS),
-]
+Model = Annotated[Path, argument("A model: model.gad of a training run.", "MODEL")]
+Smiles = Annotated[str | None, column("The column of the molecules; guessed if left out.")]
 Workers = Annotated[
     int | None,
     option(
@@ -83,6 +90,11 @@ Settings = Annotated[
     list[str] | None,
     option("Change a setting of the recipe; once for each.", "--set", metavar="KEY=VALUE"),
 ]
+Seed = Annotated[int | None, option("Short for --set seed=S.", metavar="S")]
+Minutes = Annotated[
+    float | None,
+    option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
+]
 Accelerator = Annotated[
     str, option("Lightning's: cpu, gpu, mps, …", metavar="A", panel=HARDWARE)
 ]  # fmt: skip
@@ -94,16 +106,11 @@ class Learning:
 
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.",
-        ),
+        argument("A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.", "DATA"),
     ]
     target: Annotated[
         list[str] | None,
-        option(
-            "What to learn; once for each column. Guessed if only one is numeric.", metavar="COL"
-        ),
+        column("What to learn; once for each column. Guessed if only one is numeric.", panel=None),
     ] = None
     split: Annotated[
         str | None,
@@ -115,14 +122,11 @@ class Learning:
     ] = None
     recipe: Recipe = "default"
     settings: Settings = None
-    seed: Annotated[int | None, option("Short for --set seed=S.", metavar="S")] = None
+    seed: Seed = None
     smiles: Smiles = None
-    weight: Annotated[
-        str | None, option("How much each row counts.", metavar="COL", panel=COLUMNS)
-    ] = None
+    weight: Annotated[str | None, column("How much each row counts.")] = None
     feature: Annotated[
-        list[str] | None,
-        option("A numeric column given to the model; once for each.", metavar="COL", panel=COLUMNS),
+        list[str] | None, column("A numeric column given to the model; once for each.")
     ] = None
     task: Annotated[
         str | None,
@@ -134,11 +138,9 @@ class Learning:
     ] = None
     relation: Annotated[
         list[str] | None,
-        option(
+        column(
             "The column that says >, < or = of the labels; once for each target. Labels such as "
-            ">10 need none.",
-            metavar="COL",
-            panel=COLUMNS,
+            ">10 need none."
         ),
     ] = None
     transform: Annotated[
@@ -178,10 +180,8 @@ class Learning:
     ] = None
     split_column: Annotated[
         str | None,
-        option(
-            "The column that says train, val or test; with --split time the dates.",
-            metavar="COL",
-            panel=SPLITTING,
+        column(
+            "The column that says train, val or test; with --split time the dates.", panel=SPLITTING
         ),
     ] = None
     split_file: Annotated[

@@ -9,7 +9,6 @@ import typer
 
 from gad.cli.console import Outcome, facts
 from gad.cli.options import (
-    COLUMNS,
     HARDWARE,
     OUTPUT,
     RUNNING,
@@ -19,6 +18,8 @@ from gad.cli.options import (
     Smiles,
     Strict,
     Workers,
+    argument,
+    column,
     one_of,
     option,
 )
@@ -33,10 +34,10 @@ def predict(
     model: Model,
     data: Annotated[
         str,
-        typer.Argument(
-            metavar="DATA",
-            help="A table of molecules: CSV, TSV, SMI, SDF, Parquet; "
-            "with --engine ray also a folder, a pattern or a URL of such.",
+        argument(
+            "A table of molecules: CSV, TSV, SMI, SDF, Parquet; with --engine ray also a folder, a "
+            "pattern or a URL of such.",
+            "DATA",
         ),
     ],
     out: Annotated[
@@ -153,18 +154,10 @@ def _part(text: str | None) -> tuple[int, int] | None:
 
 def evaluate(
     model: Model,
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA", help="A table with labels, or a known set: esol, zinc, qm9."
-        ),
-    ],
+    data: Annotated[str, argument("A table with labels, or a known set: esol, zinc, qm9.", "DATA")],
     smiles: Smiles = None,
     target: Annotated[
-        list[str] | None,
-        option(
-            "The labels, in the model's order, if named otherwise.", metavar="COL", panel=COLUMNS
-        ),
+        list[str] | None, column("The labels, in the model's order, if named otherwise.")
     ] = None,
     as_json: Json = False,
 ) -> Outcome:

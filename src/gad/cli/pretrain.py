@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from gad.cli.console import Outcome, facts
 from gad.cli.options import (
     OUTPUT,
@@ -16,6 +14,7 @@ from gad.cli.options import (
     Settings,
     Smiles,
     Workers,
+    argument,
     changes,
     option,
 )
@@ -23,7 +22,7 @@ from gad.cli.options import (
 
 def pretrain(
     molecules: Annotated[
-        str, typer.Argument(metavar="MOLECULES", help="A table of molecules; no labels are needed.")
+        str, argument("A table of molecules; no labels are needed.", "MOLECULES")
     ],
     output: Annotated[
         Path, option("The file of the base.", "--output", "-o", metavar="FILE")
@@ -56,16 +55,9 @@ def pretrain(
 
     with listener(quiet=as_json) as reporter:
         done = run(
-            molecules,
-            output,
-            smiles=smiles,
-            recipe=recipe,
-            settings=changes(settings),
-            attribution=attribution,
-            resume=resume,
-            workers=workers,
-            hardware=Hardware(accelerator),
-            reporter=reporter,
-        )
+            molecules, output, smiles=smiles, recipe=recipe, settings=changes(settings),
+            attribution=attribution, resume=resume, workers=workers,
+            hardware=Hardware(accelerator), reporter=reporter,
+        )  # fmt: skip
     told = done.to_dict()
     return Outcome({**told, "messages": reporter.messages}, facts(told))

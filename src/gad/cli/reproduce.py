@@ -9,7 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from gad.cli.console import Outcome, cell, grid
-from gad.cli.options import MODEL, OUTPUT, RUNNING, Json, Recipe, Settings, changes, one_of, option
+from gad.cli.options import (
+    MODEL,
+    OUTPUT,
+    RUNNING,
+    Json,
+    Minutes,
+    Recipe,
+    Settings,
+    changes,
+    one_of,
+    option,
+)
 from gad.experiments.paper import PROPERTIES, QM9, ZINC
 
 if TYPE_CHECKING:
@@ -56,10 +67,7 @@ class Reproduction:
             panel=RUNNING,
         ),
     ] = False
-    minutes: Annotated[
-        float | None,
-        option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
-    ] = None
+    minutes: Minutes = None
     results: Annotated[
         Path | None,
         option(
@@ -116,12 +124,14 @@ class Reproduction:
         )
 
 
+def _rows(names: Iterable[str], default: str) -> Any:
+    """The option that names models of a table."""
+    return option("A row of the paper's table; once for each.", default=default, **one_of(*names))
+
+
 def zinc(
     *,
-    model: Annotated[
-        list[str] | None,
-        option("A row of the paper's table; once for each.", default="gad-i", **one_of(*ZINC)),
-    ] = None,
+    model: Annotated[list[str] | None, _rows(ZINC, "gad-i")] = None,
     recipe: Recipe = "zinc-paper",
     budget: Annotated[
         int,
@@ -148,10 +158,7 @@ def qm9(
             **one_of(*PROPERTIES, "all"),
         ),
     ] = None,
-    model: Annotated[
-        list[str] | None,
-        option("A row of the paper's table; once for each.", default="gad-s", **one_of(*QM9)),
-    ] = None,
+    model: Annotated[list[str] | None, _rows(QM9, "gad-s")] = None,
     recipe: Recipe = "qm9",
     budget: Annotated[
         int,

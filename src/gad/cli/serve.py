@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from gad.cli.console import Outcome, errors, facts
-from gad.cli.options import option
+from gad.cli.options import argument, option
 
-_LIMITS = "Limits of a request"
 _MEGABYTE = 1 << 20
+
+
+def _limit(text: str, least: float = 1, metavar: str = "N") -> Any:
+    return option(text, min=least, metavar=metavar, panel="Limits of a request")
 
 
 def serve(
     model: Annotated[
         list[str],
-        typer.Argument(
-            metavar="MODEL …",
-            help="Model files. A request names them by the name of the file, or of its folder for "
-            "a model.gad; NAME=FILE gives another.",
+        argument(
+            "Model files. A request names them by the name of the file, or of its folder for a "
+            "model.gad; NAME=FILE gives another.",
+            "MODEL …",
         ),
     ],
     host: Annotated[
@@ -35,24 +38,12 @@ def serve(
             metavar="KEY",
         ),
     ] = None,
-    max_body: Annotated[
-        float, option("Megabytes of JSON.", min=0.001, metavar="MB", panel=_LIMITS)
-    ] = 4,
-    max_upload: Annotated[
-        float, option("Megabytes of a table.", min=0.001, metavar="MB", panel=_LIMITS)
-    ] = 256,
-    max_rows: Annotated[
-        int, option("Rows of a table.", min=1, metavar="N", panel=_LIMITS)
-    ] = 1_000_000,
-    max_molecules: Annotated[
-        int, option("Molecules in JSON.", min=1, metavar="N", panel=_LIMITS)
-    ] = 4096,
-    max_atoms: Annotated[
-        int, option("Atoms of a molecule.", min=1, metavar="N", panel=_LIMITS)
-    ] = 1000,
-    max_seconds: Annotated[
-        float, option("Until it is answered.", min=0.1, metavar="S", panel=_LIMITS)
-    ] = 60,
+    max_body: Annotated[float, _limit("Megabytes of JSON.", 0.001, "MB")] = 4,
+    max_upload: Annotated[float, _limit("Megabytes of a table.", 0.001, "MB")] = 256,
+    max_rows: Annotated[int, _limit("Rows of a table.")] = 1_000_000,
+    max_molecules: Annotated[int, _limit("Molecules in JSON.")] = 4096,
+    max_atoms: Annotated[int, _limit("Atoms of a molecule.")] = 1000,
+    max_seconds: Annotated[float, _limit("Until it is answered.", 0.1, "S")] = 60,
     grace: Annotated[
         float,
         option("Seconds that requests under way have to end at a stop.", min=1, metavar="S"),

@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from gad.cli.console import Outcome
 from gad.cli.console import grid as grid_of
-from gad.cli.options import OUTPUT, one_of, option
+from gad.cli.options import OUTPUT, argument, one_of, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -18,9 +16,7 @@ if TYPE_CHECKING:
 def table(
     data: Annotated[
         str,
-        typer.Argument(
-            help="Which of the paper's tables, or nodes.", **one_of("zinc", "qm9", "nodes")
-        ),
+        argument("Which of the paper's tables, or nodes.", **one_of("zinc", "qm9", "nodes")),
     ],
     results: Annotated[Path, option("Where the records are.", metavar="DIR")] = Path("results"),
     markdown: Annotated[bool, option("Print Markdown.", "--markdown", panel=OUTPUT)] = False,

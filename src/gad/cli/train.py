@@ -128,20 +128,11 @@ def train(
         join_slurm()
     with listener(quiet=as_json) as reporter:
         done = run_training(
-            **arguments,
-            folds=folds,
-            repeat=repeat,
-            ensemble=ensemble,
-            out=out,
-            resume=resume,
-            start_from=start_from,
-            freeze=_blocks(freeze),
+            **arguments, folds=folds, repeat=repeat, ensemble=ensemble, out=out, resume=resume,
+            start_from=start_from, freeze=_blocks(freeze),
             hardware=Hardware(learning.accelerator, number, strategy, num_nodes),
-            baselines=baselines,
-            neighbours=neighbours,
-            logger=logger,
-            reporter=reporter,
-        )
+            baselines=baselines, neighbours=neighbours, logger=logger, reporter=reporter,
+        )  # fmt: skip
     if not done.summary.targets:  # one of several processes, not the one that writes and speaks
         return Outcome({}, "")
     summary = replace(done.summary, paths=_paths(done.directory))

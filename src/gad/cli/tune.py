@@ -83,16 +83,9 @@ def tune(
     learning.set_threads()
     with listener(quiet=as_json) as reporter:
         found = search(
-            **arguments,
-            space=space,
-            trials=trials,
-            prune=prune,
-            out=out,
-            storage=storage,
-            study=study,
-            hardware=Hardware(learning.accelerator, 1),
-            reporter=reporter,
-        )
+            **arguments, space=space, trials=trials, prune=prune, out=out, storage=storage,
+            study=study, hardware=Hardware(learning.accelerator, 1), reporter=reporter,
+        )  # fmt: skip
     return Outcome({**_data(found), "messages": reporter.messages}, _shown(found))
 
 

@@ -78,21 +78,12 @@ class Sheet(Reporter):
         run = self.run
         self.scale = scale
         self.record = Record(
-            status="started",
-            command=run.command,
-            model=run.model,
-            recipe=run.recipe_name,
-            edges=run.edges,
-            target=run.target,
-            seed=run.seed,
-            settings=run.extras,
-            short=is_short(run),
-            unit=unit,
+            status="started", command=run.command, model=run.model, recipe=run.recipe_name,
+            edges=run.edges, target=run.target, seed=run.seed, settings=run.extras,
+            short=is_short(run), unit=unit,
             data={"name": run.data, "fingerprint": fingerprint, "rows": rows},
-            machine=machine(),
-            full_recipe=recipe,
-            curve=self.curve,
-        )
+            machine=machine(), full_recipe=recipe, curve=self.curve,
+        )  # fmt: skip
         self._write()
 
     @property

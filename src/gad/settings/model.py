@@ -26,7 +26,9 @@ from gad.operators.cycles import cycle_lengths
 from gad.settings.recipe import Recipe
 from gad.settings.sections import HEADS, NO_BONDS, ModelSettings
 
+# Settings that are called the same where the network is made: by any block, and by GAD's filters.
 _OF_EVERY_BLOCK = ("layers", "batch_norm", "graph_norm", "residual", "dropout")
+_OF_FILTERS = ("aggregators", "scalers", "towers", "dx_centre", "messages")
 _SCHEMES = {"implicit": ImplicitDiffusion, "spectral": SpectralDiffusion, "none": None}
 
 
@@ -82,7 +84,9 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
     counts = cycle_lengths(recipe.molecules.cycles)
     columns = _bond_columns(chosen, len(inputs.bond_cardinalities), counts)
     edges = chosen.edge_channels if columns else 0
-    parts: dict[str, Any] = {name: getattr(chosen, name) for name in _OF_EVERY_BLOCK}
+    parts, filters = (
+        {name: getattr(chosen, name) for name in names} for names in (_OF_EVERY_BLOCK, _OF_FILTERS)
+    )
 
     def of_width(width: int) -> GAD:
         return GAD(
@@ -95,18 +99,14 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
                 width, outputs, chosen.readout, inputs.graph_values, norm=chosen.head_norm
             ),
             diffusion=_diffusion(chosen),
-            aggregators=chosen.aggregators,
-            scalers=chosen.scalers,
-            towers=chosen.towers,
             edge_channels=edges,
             delta=delta,
-            dx_centre=chosen.dx_centre,
-            messages=chosen.messages,
             readout=chosen.readout,
             graph_channels=inputs.graph_values,
             blocks=None
             if chosen.network == "gad"
             else baseline_blocks(chosen.network, width, edge_channels=edges, heads=HEADS, **parts),
+            **filters,
             **parts,
         )
 

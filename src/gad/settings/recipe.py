@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +16,11 @@ from gad.settings.sections import (
     setting,
 )
 from gad.settings.setting import RecipeError
-from gad.words import did_you_mean
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gad.settings.shelf import Shelf
 
 __all__ = ["Recipe", "RecipeError", "load_recipe", "parse_setting", "recipe_names", "shipped"]
+
+_SHELF = Shelf("recipe", "recipes")
 
 
 @dataclass(frozen=True)
@@ -93,37 +88,18 @@ def load_recipe(name: str | Path) -> Recipe:
     >>> load_recipe("default").model.scheme
     'implicit'
     """
-    path = Path(name)
-    if path.suffix == ".toml" or path.is_file():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise RecipeError(f"cannot read the recipe {path}: {error}") from error
-        where = str(path)
-    else:
-        if str(name) not in recipe_names():
-            hint = did_you_mean(str(name), recipe_names())
-            raise RecipeError(
-                f"no recipe is called {str(name)!r}{hint}; there are {', '.join(recipe_names())}, "
-                "and a path that ends in .toml is read as a file"
-            )
-        text, where = shipped(str(name)), f"recipe {name}"
-    try:
-        values = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise RecipeError(f"{where} is not TOML: {error}") from error
+    values, where = _SHELF.read(name)
     return Recipe.from_dict(values, where=where)
 
 
 def recipe_names() -> list[str]:
     """The recipes that come with the package."""
-    files = (entry.name for entry in (resources.files("gad") / "recipes").iterdir())
-    return sorted(name.removesuffix(".toml") for name in files if name.endswith(".toml"))
+    return _SHELF.names
 
 
 def shipped(name: str) -> str:
     """The text of a recipe that comes with the package."""
-    return (resources.files("gad") / "recipes" / f"{name}.toml").read_text(encoding="utf-8")
+    return _SHELF.text(name)
 
 
 def parse_setting(text: str) -> tuple[str, str]:

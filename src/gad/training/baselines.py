@@ -87,7 +87,7 @@ class DescriptorModel:
         self, molecules: Molecules, targets: ArrayLike, weights: ArrayLike | None = None
     ) -> DescriptorModel:
         """Learn from n SMILES, or their descriptors, with labels [n, T], NaN where missing."""
-        table, x = as_table(targets), _described(molecules)
+        table, x = as_table(targets), described(molecules)
         weight = as_weights(weights, len(table))
         known = np.isfinite(x)
         count = np.maximum(known.sum(axis=0), 1)
@@ -111,7 +111,7 @@ class DescriptorModel:
 
         Of several classes the probability of each: [m, K].
         """
-        x = self._standardise(_described(molecules))
+        x = self._standardise(described(molecules))
         if self.task == "multiclass":
             return self._classes(x)
         values = np.tile(self.fallback, (len(x), 1))
@@ -298,7 +298,8 @@ def _write(path: Path, table: NDArray[np.float32]) -> None:
         write_atomic(path, file.getvalue())
 
 
-def _described(molecules: Molecules) -> Array:
+def described(molecules: Molecules) -> Array:
+    """Descriptors of molecules, or those that are given already: float64 [m, D]."""
     table = molecules if isinstance(molecules, np.ndarray) else descriptor_table(molecules)
     return table.astype(np.float64)
 

@@ -125,16 +125,8 @@ def tune(
     with quiet_optuna():
         bench = Bench(
             Source.of(
-                data,
-                target,
-                relation,
-                smiles=smiles,
-                weight=weight,
-                features=tuple(features),
-                split_column=split_column,
-                task=task,
-                transform=transform,
-                merge=merge_duplicates,
+                data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
+                split_column=split_column, task=task, transform=transform, merge=merge_duplicates,
             ),
             base,
             metric=metric,
@@ -142,7 +134,7 @@ def tune(
             workers=workers,
             hardware=hardware,
             reporter=reporter,
-        )
+        )  # fmt: skip
         folder = Path(out) if out is not None else _folder(bench)
         folder.mkdir(parents=True, exist_ok=True)
         place = str(storage if storage is not None else folder / "study.db")

@@ -11,21 +11,15 @@ A space is a TOML file whose keys are those of a recipe::
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gad.settings.recipe import Recipe, RecipeError
 from gad.settings.sections import all_settings
+from gad.settings.shelf import Shelf
 from gad.words import did_you_mean
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from optuna.trial import Trial
@@ -35,6 +29,9 @@ Value = bool | int | float | str
 
 class SpaceError(RecipeError):
     """A space that cannot be searched; the message names the key and what would do."""
+
+
+_SHELF = Shelf("space", "tuning/spaces", SpaceError)
 
 
 @dataclass(frozen=True)
@@ -143,32 +140,12 @@ def space_names() -> list[str]:
     >>> space_names()
     ['default', 'qm9-paper']
     """
-    return sorted(
-        entry.name.removesuffix(".toml")
-        for entry in _shipped().iterdir()
-        if entry.name.endswith(".toml")
-    )
+    return _SHELF.names
 
 
 def load_space(name: str | Path) -> Space:
     """A space that comes with the package, by name, or one of your own, by path."""
-    path = Path(name)
-    if path.suffix == ".toml" or path.is_file():
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeError) as error:
-            raise SpaceError(f"cannot read the space {path}: {error}") from error
-    elif str(name) in space_names():
-        text = (_shipped() / f"{name}.toml").read_text(encoding="utf-8")
-    else:
-        raise SpaceError(
-            f"no space is called {str(name)!r}{did_you_mean(str(name), space_names())}; there are "
-            f"{', '.join(space_names())}, and a path that ends in .toml is read as a file"
-        )
-    try:
-        table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise SpaceError(f"the space {name} is not TOML: {error}") from error
+    table, _ = _SHELF.read(name)
     if not table:
         raise SpaceError(f"the space {name} is empty: give a key of a recipe what to try for it")
     return Space(str(name), {key: _axis(key, given, str(name)) for key, given in table.items()})
@@ -249,7 +226,3 @@ def _range(key: str, given: Mapping[str, Any], where: str) -> Range:
 def _is_number(value: Any, *, whole: bool) -> bool:
     kinds = (int,) if whole else (int, float)
     return isinstance(value, kinds) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _shipped() -> Any:
-    return resources.files("gad") / "tuning" / "spaces"
