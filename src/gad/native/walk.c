@@ -33,6 +33,24 @@ gather(const int vecs, int64_t channels, int64_t ld, int64_t begin, int64_t end,
     else memcpy(sum, few, sizeof few);
 }
 
+/* The same of as many of the channels from c0 on as are summed at once: how many. */
+static inline int64_t gather_some(int64_t left, int64_t c0, int64_t ld, int64_t begin, int64_t end,
+                                  int64_t last, const int32_t *source, const float *value,
+                                  const float *x, float *sum)
+{
+    /* Channels that nobody needs are no reason to go one by one. */
+    if (left > EIGHT && c0 + COLUMNS <= ld) {
+        gather(2, COLUMNS, ld, begin, end, last, source, value, x, sum);
+        return left < COLUMNS ? left : COLUMNS;
+    }
+    if (c0 + EIGHT <= ld) {
+        gather(1, EIGHT, ld, begin, end, last, source, value, x, sum);
+        return left < EIGHT ? left : EIGHT;
+    }
+    gather(0, left, ld, begin, end, last, source, value, x, sum);
+    return left;
+}
+
 /* next = a P now + b before, with P's rows from `start` on; a and b belong to channels [C].
    Then, unless they are NULL: total += weight next, and dot [C] = sum of mass other next.
    next may be before. */
@@ -48,18 +66,10 @@ int walk_step(int64_t nodes, int64_t ld, int64_t active, const int64_t *start, c
 #pragma omp parallel for schedule(dynamic, 4096) reduction(+ : sums[:size])
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t c0 = 0, width; c0 < active; c0 += width) {
-            const int64_t left = active - c0, at = i * ld + c0, begin = start[i], end = start[i + 1];
-            const float *x = now + c0;
+            const int64_t left = active - c0, at = i * ld + c0;
             float sum[COLUMNS];
-            width = left < COLUMNS ? left : COLUMNS;
-            /* Channels that nobody needs are no reason to go one by one. */
-            if (left > EIGHT && c0 + COLUMNS <= ld)
-                gather(2, width, ld, begin, end, last, source, value, x, sum);
-            else if (c0 + EIGHT <= ld) {
-                width = left < EIGHT ? left : EIGHT;
-                gather(1, width, ld, begin, end, last, source, value, x, sum);
-            } else
-                gather(0, width, ld, begin, end, last, source, value, x, sum);
+            width = gather_some(left, c0, ld, start[i], start[i + 1], last, source, value,
+                                now + c0, sum);
             for (int64_t c = 0; c < width; c++) sum[c] *= a[c0 + c];
             if (before)
                 for (int64_t c = 0; c < width; c++) sum[c] += b[c0 + c] * before[at + c];
@@ -70,6 +80,40 @@ int walk_step(int64_t nodes, int64_t ld, int64_t active, const int64_t *start, c
                 for (int64_t c = 0; c < width; c++)
                     sums[c0 + c] += (double)mass[i] * other[at + c] * sum[c];
         }
+    return DONE;
+}
+
+/* The polynomial of 1 / (1 + t lambda), whose coefficients are a geometric series in q: with z = x at
+   first and 0 before it, z <- 2 q P z - q^2 (z before) + x; after steps[c] of them channel order[c]
+   of out is scale (z - q^2 (z two before)). Channels of x stand by decreasing steps [C], at least 1;
+   one and two [N, C] are to work in. */
+int walk_resolvent(int64_t nodes, int64_t ld, const int64_t *start, const int32_t *source,
+                   const float *value, const float *x, const float *q, const float *scale,
+                   const int64_t *steps, const int64_t *order, float *one, float *two, float *out)
+{
+    const int64_t last = start[nodes] - 1;
+    for (int64_t j = 1, active = ld, staying; j <= steps[0]; j++, active = staying) {
+        const float *now = j == 1 ? x : j % 2 ? two : one;
+        float *next = j % 2 ? one : two;
+        const float *before = j == 1 ? NULL : j == 2 ? x : next;
+        for (staying = active; staying && steps[staying - 1] == j;) staying--;
+#pragma omp parallel for schedule(dynamic, 4096)
+        for (int64_t i = 0; i < nodes; i++)
+            for (int64_t c0 = 0, width; c0 < active; c0 += width) {
+                const int64_t left = active - c0, at = i * ld + c0;
+                float sum[COLUMNS], less[COLUMNS] = {0};
+                width = gather_some(left, c0, ld, start[i], start[i + 1], last, source, value,
+                                    now + c0, sum);
+                for (int64_t c = 0; before && c < width; c++)
+                    less[c] = q[c0 + c] * q[c0 + c] * before[at + c];
+                for (int64_t c = 0; c < width; c++)
+                    sum[c] = 2 * q[c0 + c] * sum[c] + x[at + c] - less[c];
+                for (int64_t c = staying > c0 ? staying - c0 : 0; c < width; c++)
+                    out[i * ld + order[c0 + c]] = scale[c0 + c] * (sum[c] - less[c]);
+                if (staying > c0)
+                    for (int64_t c = 0; c < width; c++) next[at + c] = sum[c];
+            }
+    }
     return DONE;
 }
 

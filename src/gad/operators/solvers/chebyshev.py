@@ -18,8 +18,10 @@ from torch import Tensor
 
 from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
-from gad.operators.schemes import Scheme
+from gad.operators.schemes import ImplicitStep, Scheme
 from gad.operators.solvers.base import check_signal, check_tolerance
+from gad.operators.solvers.resolvent import Resolvent
+from gad.operators.solvers.resolvent import degrees as resolvent_degrees
 from gad.operators.solvers.walk import Walk
 
 # Degrees tried when an accuracy is asked for; times so long that the last does not reach it are an
@@ -48,11 +50,14 @@ class Chebyshev:
     ) -> Tensor:
         """``Σ_j c_j(t) T_j(M⁻¹L − I) x``."""
         check_signal(operators, x, times)
-        degrees = self.degrees(times, scheme, x.dtype)
+        degrees, walk = self.degrees(times, scheme, x.dtype), Walk.of(operators, x)
+        if self._in_closed_form(scheme):
+            h: Tensor = Resolvent.apply(x, times, degrees, walk)  # type: ignore[no-untyped-call]
+            return h
         c = coefficients(scheme, times, int(degrees.max()) if degrees.numel() else 0)
         # What a channel does not need is 0, whoever else needs it.
         c = c * (torch.arange(c.shape[0], device=c.device)[:, None] <= degrees)
-        result: Tensor = _Polynomial.apply(x, c.to(x.dtype), degrees, Walk.of(operators, x))  # type: ignore[no-untyped-call]
+        result: Tensor = _Polynomial.apply(x, c.to(x.dtype), degrees, walk)  # type: ignore[no-untyped-call]
         return result
 
     @torch.no_grad()
@@ -60,11 +65,21 @@ class Chebyshev:
         """The degree of every channel's polynomial for signals of this type: int64 [C]."""
         if self.degree is not None:
             return torch.full_like(times, self.degree, dtype=torch.int64)
-        return self._degrees(times.detach().to(torch.float64), scheme, dtype)
-
-    def _degrees(self, times: Tensor, scheme: Scheme, dtype: torch.dtype) -> Tensor:
-        """The smallest degrees within the tolerance."""
         tolerance = self.tolerance or (1e-12 if dtype == torch.float64 else 1e-6)
+        exact = times.detach().to(torch.float64)
+        if not self._in_closed_form(scheme):
+            return self._degrees(exact, scheme, tolerance)
+        degrees = resolvent_degrees(exact, tolerance)
+        if degrees.numel() and int(degrees.max()) > _DEGREES[-1] // 2:
+            raise _too_long(tolerance, exact)
+        return degrees
+
+    def _in_closed_form(self, scheme: Scheme) -> bool:
+        """Whether the series is known and cut where it does not matter, also for gradients."""
+        return type(scheme) is ImplicitStep and self.degree is None
+
+    def _degrees(self, times: Tensor, scheme: Scheme, tolerance: float) -> Tensor:
+        """The smallest degrees within the tolerance."""
         for most in _DEGREES:
             # Gradients to t are the same polynomial with derived coefficients: those must have died
             # out as well, or a time near 0, where all c_j vanish, could never leave it.
@@ -75,15 +90,18 @@ class Chebyshev:
             # The sum past `most` is unseen: trust the tail only if it has long died out.
             if bool((tail[most // 2] <= tolerance).all()):
                 return (tail[1:] > tolerance).sum(0)
-        longest = float(times.max())
-        raise ValueError(
-            f"no polynomial of degree {_DEGREES[-1]} reaches {tolerance:g} at time {longest:g}: "
-            "ask for a looser tolerance or name a degree"
-        )
+        raise _too_long(tolerance, times)
 
     def __repr__(self) -> str:
         what = f"tolerance={self.tolerance}" if self.degree is None else f"degree={self.degree}"
         return f"Chebyshev({what})"
+
+
+def _too_long(tolerance: float, times: Tensor) -> ValueError:
+    return ValueError(
+        f"no polynomial of degree {_DEGREES[-1]} reaches {tolerance:g} at time "
+        f"{float(times.max()):g}: ask for a looser tolerance or name a degree"
+    )
 
 
 def coefficients(scheme: Scheme, times: Tensor, degree: int) -> Tensor:

@@ -69,11 +69,7 @@ class _ImplicitSolve(torch.autograd.Function):
         (h, times), walk = ctx.saved_tensors, ctx.walk
         mass = walk.mass[:, None]
         u, _ = conjugate_gradients(walk, times, grad / mass, ctx.tolerance, ctx.most)
-        grad_t = None
-        if ctx.needs_input_grad[1]:
-            # Σ m u ⊙ (P h − h)
-            one, h = torch.ones_like(times), h.contiguous()
-            grad_t = walk.step(h, h, one, -one, active=h.shape[1], other=u)[1].to(h)
+        grad_t = walk.slope(h, u).to(h) if ctx.needs_input_grad[1] else None
         return u.mul_(mass), grad_t, None, None, None
 
 

@@ -72,6 +72,13 @@ class Walk:
         """⟨one, other⟩ = Σ m ⊙ one ⊙ other of every channel [C], float64."""
         return torch.einsum("n,nc,nc->c", self.mass, one, other).double()
 
+    def slope(self, h: Tensor, u: Tensor) -> Tensor:
+        """−⟨u, M⁻¹L h⟩ = ⟨u, P h − h⟩ of every channel [C], float64: du/dt of a resolvent."""
+        one, h = torch.ones_like(h[0]), h.contiguous()
+        found = self.step(h, h, one, -one, active=h.shape[1], other=u.contiguous())[1]
+        assert found is not None
+        return found
+
     def descend(self, alpha: Tensor, p: Tensor, kp: Tensor, x: Tensor, r: Tensor) -> Tensor:
         """``x += α p``, ``r −= α kp``; returns ⟨r, r⟩ [C], float64."""
         if self.columns is None:
