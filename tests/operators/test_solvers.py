@@ -33,6 +33,7 @@ from tests.graphs import (
     grid,
     molecule,
     path,
+    ring,
     weighted,
 )
 from tests.reference import dense
@@ -243,7 +244,31 @@ def test_chebyshev_reaches_the_tolerance_asked_for(scheme, tolerance):
     assert (error <= tolerance * norm).all()
 
 
+@pytest.mark.parametrize("tolerance", [1e-2, 1e-6])
+@pytest.mark.parametrize("t", [0.03, 0.7, 9.0, 300.0])
+def test_the_implicit_polynomial_is_the_best_of_its_degree(t, tolerance):
+    """Its error is that of the best approximation, q^J t / (1 + 2t), and alternates J + 2 times."""
+    times = torch.tensor([t], dtype=torch.float64)
+    (degree,) = Chebyshev(tolerance=tolerance).degrees(times, IMPLICIT, torch.float64).tolist()
+    # On a ring eigenvalues are dense in [0, 2], and a unit of heat holds all of them.
+    n = 4000
+    p = np.cos(2 * np.pi * np.arange(n) / n)
+    operators = ring(n).operators(basis=False, directions=False)
+    x = torch.zeros(n, 1, dtype=torch.float64)
+    x[0] = 1
+    h = Chebyshev(tolerance=tolerance)(operators, x, times, IMPLICIT)
+    error = np.fft.fft(h.flatten().numpy()).real - 1 / (1 + t * (1 - p))
+    q = t / (1 + t + np.sqrt(1 + 2 * t))
+    best = q**degree * t / (1 + 2 * t)
+    assert best <= tolerance < best / q or degree == 1
+    np.testing.assert_allclose(np.abs(error).max(), best, rtol=1e-3)
+    signs = np.sign(error[: n // 2 + 1][np.abs(error[: n // 2 + 1]) > 0.9 * best])
+    assert (np.diff(signs) != 0).sum() + 1 == degree + 2
+
+
 def test_chebyshev_refuses_what_no_polynomial_reaches():
+    with pytest.raises(ValueError, match="at time nan"):
+        Chebyshev()(path(3).operators(), torch.ones(3, 1), torch.tensor([torch.nan]), IMPLICIT)
     with pytest.raises(ValueError, match=r"at time 1e\+09.*looser tolerance"):
         Chebyshev()(path(3).operators(), torch.ones(3, 1).double(), torch.tensor([1e9]).double(),
                     IMPLICIT)  # fmt: skip
@@ -385,7 +410,12 @@ def test_second_derivatives_are_refused_where_they_would_be_0(solver):
 @pytest.mark.parametrize("channels", [1, 5, 8, 16, 23, 40])
 @pytest.mark.parametrize(
     ("solver", "scheme"),
-    [(Chebyshev(), HEAT), (Chebyshev(degree=9), IMPLICIT), (ConjugateGradient(), IMPLICIT)],
+    [
+        (Chebyshev(), HEAT),
+        (Chebyshev(), IMPLICIT),
+        (Chebyshev(degree=9), IMPLICIT),
+        (ConjugateGradient(), IMPLICIT),
+    ],
     ids=str,
 )
 def test_compiled_steps_are_those_of_pytorch(channels, solver, scheme):
@@ -407,13 +437,14 @@ def test_compiled_steps_are_those_of_pytorch(channels, solver, scheme):
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=2e-5)
 
 
-def test_a_channel_has_the_degree_it_needs():
+@pytest.mark.parametrize("scheme", [HEAT, IMPLICIT], ids=repr)
+def test_a_channel_has_the_degree_it_needs(scheme):
     """Alone or beside one that needs more: the same numbers."""
     operators = grid(9, 9).operators(torch.float64, basis=False, directions=False)
     x, times = torch.randn(81, 3, dtype=torch.float64), torch.tensor([0.1, 20.0, 2.0]).double()
-    degrees = Chebyshev().degrees(times, HEAT, x.dtype)
+    degrees = Chebyshev().degrees(times, scheme, x.dtype)
     assert degrees[0] < degrees[2] < degrees[1]
-    together = Chebyshev()(operators, x, times, HEAT)
+    together = Chebyshev()(operators, x, times, scheme)
     for c in range(3):
-        alone = Chebyshev()(operators, x[:, [c]], times[[c]], HEAT)
+        alone = Chebyshev()(operators, x[:, [c]], times[[c]], scheme)
         torch.testing.assert_close(together[:, [c]], alone, rtol=0, atol=1e-12)

@@ -83,20 +83,27 @@ int walk_step(int64_t nodes, int64_t ld, int64_t active, const int64_t *start, c
     return DONE;
 }
 
-/* The polynomial of 1 / (1 + t lambda), whose coefficients are a geometric series in q: with z = x at
-   first and 0 before it, z <- 2 q P z - q^2 (z before) + x; after steps[c] of them channel order[c]
-   of out is scale (z - q^2 (z two before)). Channels of x stand by decreasing steps [C], at least 1;
+/* The polynomial of 1 / (1 + t lambda), whose coefficients are a geometric series in q: with
+   z = x / (1 - q^2) at first and 0 before it, z <- 2 q P z - q^2 (z before) + x; after steps[c] of
+   them channel order[c] of out is scale (z - q^2 (z two before)). Channels of x stand by decreasing steps [C], at least 1;
    one and two [N, C] are to work in. */
 int walk_resolvent(int64_t nodes, int64_t ld, const int64_t *start, const int32_t *source,
                    const float *value, const float *x, const float *q, const float *scale,
                    const int64_t *steps, const int64_t *order, float *one, float *two, float *out)
 {
     const int64_t last = start[nodes] - 1;
+    float *plus = malloc(sizeof(float) * (size_t)(2 * ld + 1)), *minus = plus + ld;
+    if (!plus) return NO_MEMORY;
     for (int64_t j = 1, active = ld, staying; j <= steps[0]; j++, active = staying) {
         const float *now = j == 1 ? x : j % 2 ? two : one;
         float *next = j % 2 ? one : two;
         const float *before = j == 1 ? NULL : j == 2 ? x : next;
         for (staying = active; staying && steps[staying - 1] == j;) staying--;
+        for (int64_t c = 0; c < active; c++) { /* x stands for the first z */
+            const float square = q[c] * q[c], first = 1 / (1 - square);
+            plus[c] = 2 * q[c] * (j == 1 ? first : 1);
+            minus[c] = square * (j == 2 ? first : 1);
+        }
 #pragma omp parallel for schedule(dynamic, 4096)
         for (int64_t i = 0; i < nodes; i++)
             for (int64_t c0 = 0, width; c0 < active; c0 += width) {
@@ -105,15 +112,16 @@ int walk_resolvent(int64_t nodes, int64_t ld, const int64_t *start, const int32_
                 width = gather_some(left, c0, ld, start[i], start[i + 1], last, source, value,
                                     now + c0, sum);
                 for (int64_t c = 0; before && c < width; c++)
-                    less[c] = q[c0 + c] * q[c0 + c] * before[at + c];
+                    less[c] = minus[c0 + c] * before[at + c];
                 for (int64_t c = 0; c < width; c++)
-                    sum[c] = 2 * q[c0 + c] * sum[c] + x[at + c] - less[c];
+                    sum[c] = plus[c0 + c] * sum[c] + x[at + c] - less[c];
                 for (int64_t c = staying > c0 ? staying - c0 : 0; c < width; c++)
                     out[i * ld + order[c0 + c]] = scale[c0 + c] * (sum[c] - less[c]);
                 if (staying > c0)
                     for (int64_t c = 0; c < width; c++) next[at + c] = sum[c];
             }
     }
+    free(plus);
     return DONE;
 }
 

@@ -19,7 +19,7 @@ def csr_matrix(target: Tensor, source: Tensor, value: Tensor, mass: Tensor) -> T
         order = (rows * n + columns).argsort()
         source, value = columns[order], value[order]
         degree = degree + (degree == 0)
-    return _csr(torch.cat([degree.new_zeros(1), degree.cumsum(0)]), source, value, (n, n))
+    return from_rows(torch.cat([degree.new_zeros(1), degree.cumsum(0)]), source, value, (n, n))
 
 
 def compressed(row: Tensor, column: Tensor, value: Tensor, size: tuple[int, int]) -> Tensor:
@@ -33,12 +33,14 @@ def compressed(row: Tensor, column: Tensor, value: Tensor, size: tuple[int, int]
     place, entry = torch.unique(row * size[1] + column, return_inverse=True)
     total = value.new_zeros(place.numel()).index_add_(0, entry, value)
     counts = torch.bincount(place // size[1], minlength=size[0])
-    return _csr(torch.cat([counts.new_zeros(1), counts.cumsum(0)]), place % size[1], total, size)
+    return from_rows(
+        torch.cat([counts.new_zeros(1), counts.cumsum(0)]), place % size[1], total, size
+    )
 
 
 def with_values(matrix: Tensor, values: Tensor) -> Tensor:
     """A sparse matrix with other numbers in the same places."""
-    return _csr(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
+    return from_rows(matrix.crow_indices(), matrix.col_indices(), values, tuple(matrix.shape))
 
 
 def to_csr(matrix: Tensor) -> Tensor:
@@ -49,7 +51,8 @@ def to_csr(matrix: Tensor) -> Tensor:
     return compressed(row, column, matrix[row, column], (matrix.shape[0], matrix.shape[1]))
 
 
-def _csr(starts: Tensor, column: Tensor, value: Tensor, size: tuple[int, ...]) -> Tensor:
+def from_rows(starts: Tensor, column: Tensor, value: Tensor, size: tuple[int, ...]) -> Tensor:
+    """A matrix in compressed rows, of its parts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta state")
         return torch.sparse_csr_tensor(starts, column, value, size, check_invariants=False)

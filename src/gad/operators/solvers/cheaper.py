@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -12,13 +14,13 @@ from gad.operators.solvers.chebyshev import Chebyshev
 from gad.operators.solvers.conjugate import ConjugateGradient, conjugate_gradients
 from gad.operators.solvers.walk import Walk
 
-# What is tried: one channel for this time, to this accuracy.
-_TIME, _TOLERANCE = 10.0, 1e-6
-# A step of conjugate gradients costs more than one of the polynomial, all of whose channels take
-# part to the end: below this share of steps they are cheaper.
-_SHARE = 0.6
-# Smaller graphs are not worth the question.
-_FEW = 1_000
+# To which accuracy the two are tried.
+_TOLERANCE = 1e-6
+# A step of conjugate gradients costs twice one of the polynomial: below this share of steps they
+# are cheaper.
+_SHARE = 0.5
+# Smaller graphs are not worth the question, nor are times whose polynomial is as short.
+_FEW, _SHORT = 1_000, 2.0
 # Polynomials for longer times have a degree in the thousands.
 _LONG = 1e4
 
@@ -28,20 +30,24 @@ def cheaper_implicit(operators: GraphOperators, times: Tensor) -> Solver:
 
     The polynomial is good on the whole of [0, 2], where a spectrum can lie. Conjugate gradients see
     where it does lie: on random and social graphs they need a fraction of the steps, on grids and
-    citations as many. Which of the two a graph is, one channel tells, once.
+    citations as many. Which of the two a graph is, one channel tells, once for times alike.
     """
-    if operators.num_nodes < _FEW or bool((times.detach() > _LONG).any()):
+    longest = float(times.detach().max()) if times.numel() else 0.0
+    if longest > _LONG:
         return ConjugateGradient()
-    share = operators.once("conjugate_share", lambda: _conjugate_share(operators))
+    if operators.num_nodes < _FEW or longest < _SHORT:
+        return Chebyshev()
+    time = 4.0 ** math.floor(math.log(longest, 4.0))
+    share = operators.once(f"conjugate_share_{time}", lambda: _conjugate_share(operators, time))
     return ConjugateGradient() if share < _SHARE else Chebyshev()
 
 
 @torch.no_grad()
-def _conjugate_share(operators: GraphOperators) -> float:
-    """Steps of conjugate gradients to the degree of the polynomial."""
+def _conjugate_share(operators: GraphOperators, time: float) -> float:
+    """Steps of conjugate gradients to the degree of the polynomial, for this time."""
     drawn = torch.randn(operators.num_nodes, 1, generator=torch.Generator().manual_seed(0))
     x = drawn.to(operators.device, operators.dtype)
-    times = x.new_tensor([_TIME])
+    times = x.new_tensor([time])
     degree = Chebyshev(tolerance=_TOLERANCE).degrees(times, IMPLICIT, x.dtype)
     _, steps = conjugate_gradients(Walk.of(operators, x), times, x, _TOLERANCE, 2000)
     return steps / int(degree)

@@ -20,8 +20,8 @@ from gad.operators.derivatives import first_only
 from gad.operators.graph_operators import GraphOperators
 from gad.operators.schemes import ImplicitStep, Scheme
 from gad.operators.solvers.base import check_signal, check_tolerance
-from gad.operators.solvers.resolvent import Resolvent
 from gad.operators.solvers.resolvent import degrees as resolvent_degrees
+from gad.operators.solvers.resolvent import resolvent
 from gad.operators.solvers.walk import Walk
 
 # Degrees tried when an accuracy is asked for; times so long that the last does not reach it are an
@@ -52,13 +52,12 @@ class Chebyshev:
         check_signal(operators, x, times)
         degrees, walk = self.degrees(times, scheme, x.dtype), Walk.of(operators, x)
         if self._in_closed_form(scheme):
-            h: Tensor = Resolvent.apply(x, times, degrees, walk)  # type: ignore[no-untyped-call]
-            return h
+            return resolvent(walk, x, times, degrees)
         c = coefficients(scheme, times, int(degrees.max()) if degrees.numel() else 0)
         # What a channel does not need is 0, whoever else needs it.
         c = c * (torch.arange(c.shape[0], device=c.device)[:, None] <= degrees)
-        result: Tensor = _Polynomial.apply(x, c.to(x.dtype), degrees, walk)  # type: ignore[no-untyped-call]
-        return result
+        result: Tensor = _Polynomial.apply(walk.enter(x), c.to(x.dtype), degrees, walk)  # type: ignore[no-untyped-call]
+        return walk.leave(result)
 
     @torch.no_grad()
     def degrees(self, times: Tensor, scheme: Scheme, dtype: torch.dtype) -> Tensor:
@@ -70,7 +69,7 @@ class Chebyshev:
         if not self._in_closed_form(scheme):
             return self._degrees(exact, scheme, tolerance)
         degrees = resolvent_degrees(exact, tolerance)
-        if degrees.numel() and int(degrees.max()) > _DEGREES[-1] // 2:
+        if not bool(((degrees > 0) & (degrees <= _DEGREES[-1] // 2)).all()):
             raise _too_long(tolerance, exact)
         return degrees
 

@@ -39,10 +39,11 @@ class ConjugateGradient:
         check_implicit(self, scheme)
         check_signal(operators, x, times)
         tolerance = self.tolerance or (1e-12 if x.dtype == torch.float64 else 1e-6)
+        walk = Walk.of(operators, x)
         result: Tensor = _ImplicitSolve.apply(  # type: ignore[no-untyped-call]
-            x, times.to(x.dtype), Walk.of(operators, x), tolerance, self.max_iterations
+            walk.enter(x), times.to(x.dtype), walk, tolerance, self.max_iterations
         )
-        return result
+        return walk.leave(result)
 
     def __repr__(self) -> str:
         return f"ConjugateGradient(tolerance={self.tolerance})"

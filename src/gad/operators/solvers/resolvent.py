@@ -4,10 +4,11 @@ With P = I − M⁻¹L, √ = √(1 + 2t) and q = t / (1 + t + √) < 1,
 
     1 / (1 + t(1 − p)) = (1 + 2 Σ_{j ≥ 1} qʲ T_j(p)) / √.
 
-Cut after J terms, the rest is at most 2 q^(J+1) / ((1 − q) √) for any p in [−1, 1]. Summed from the
-last term to the first (Clenshaw) this is a recurrence whose coefficients do not change,
-z ← 2q P z − q² z' + x with z' the z before, and h = (z − q² z'') / √ at its end: three vectors are
-read and one is written, without a sum beside them.
+With the last term of J divided by 1 − q² this is the best of all polynomials of degree J, and its
+error q^J t / (1 + 2t) for every p in [−1, 1] (Bernstein). Summed from the last term to the first
+(Clenshaw) it is a recurrence whose coefficients do not change: z ← 2q P z − q² z' + x with z' the
+z before, from z = x / (1 − q²) on, and h = (z − q² z'') / √ at its end. Three vectors are read and
+one is written, without a sum beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from gad.operators.solvers.walk import Walk
 
 
 def ratio_and_scale(times: Tensor) -> tuple[Tensor, Tensor]:
-    """q and 1/√(1 + 2t) of every channel [C], float64.
+    """The ratio q and 1/√(1 + 2t) of every channel [C], float64.
 
     >>> [float(value) for value in ratio_and_scale(torch.tensor(4.0))]
     [0.5, 0.3333333333333333]
@@ -34,19 +35,25 @@ def ratio_and_scale(times: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def degrees(times: Tensor, tolerance: float) -> Tensor:
-    """The smallest J ≥ 1 whose rest is within the tolerance, of every channel: int64 [C].
+    """The smallest J ≥ 1 whose error is within the tolerance, of every channel: int64 [C].
 
     >>> degrees(torch.tensor([0.0, 1.0, 100.0]), 1e-6)
-    tensor([ 1, 10, 98])
+    tensor([ 1, 10, 93])
     """
-    q, scale = ratio_and_scale(times)
-    # At t = 0 there is no rest, and the logarithm of q none either.
-    q = q.clamp_min(torch.finfo(q.dtype).tiny)
-    needed = (tolerance * (1 - q) / (2 * scale)).log() / q.log()
-    return (needed - 1).ceil().clamp_min(1).long()
+    # At t = 0 there is no error, and the logarithm of q none either.
+    exact = times.detach().to(torch.float64).clamp_min(1e-300)
+    q, _ = ratio_and_scale(exact)
+    needed = (tolerance * (1 + 2 * exact) / exact).log() / q.log()
+    return needed.ceil().clamp_min(1).long()
 
 
-class Resolvent(torch.autograd.Function):
+def resolvent(walk: Walk, x: Tensor, times: Tensor, steps: Tensor) -> Tensor:
+    """(M + tL)⁻¹ M x by polynomials of these degrees: x [N, C], times and steps [C] → [N, C]."""
+    h: Tensor = _Resolvent.apply(walk.enter(x), times, steps, walk)  # type: ignore[no-untyped-call]
+    return walk.leave(h)
+
+
+class _Resolvent(torch.autograd.Function):
     """h = K⁻¹ x with K = I + t M⁻¹L, self-adjoint under the mass.
 
     With u = K⁻¹ M⁻¹ g of the incoming gradient g, that to x is M u and that to t is −⟨u, M⁻¹L h⟩:
@@ -86,14 +93,13 @@ def _polynomial(walk: Walk, x: Tensor, times: Tensor, steps: Tensor) -> Tensor:
             torch.empty_like(x), h,
         )  # fmt: skip
         return h
-    now, before, square = x, torch.zeros_like(x), q.square()
+    square = q.square()
+    now, before = x / (1 - square), torch.zeros_like(x)
     for j in range(1, int(steps.max()) + 1 if steps.numel() else 1):
         less = before.mul_(square)
         after = (walk.matrix @ now).mul_(2 * q).add_(x).sub_(less)
         stays = int((steps > j).sum())
         h[:, order[stays:]] = scale[stays:] * (after - less)[:, stays:]
-        # The first `now` is x itself, which is needed to the end.
-        before = (now.clone() if j == 1 else now)[:, :stays].contiguous()
-        now, x = after[:, :stays].contiguous(), x[:, :stays]
+        before, now, x = (v[:, :stays].contiguous() for v in (now, after, x))
         q, square, scale, steps, order = (v[:stays] for v in (q, square, scale, steps, order))
     return h

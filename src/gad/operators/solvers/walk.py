@@ -1,39 +1,52 @@
 """Steps of the random walk P = M⁻¹A, which the solvers without a basis are made of.
 
 PyTorch's sparse product is the definition; where the compiled kernels accept the signal, a step is
-one pass over the edges together with the sums that follow it.
+one pass over the edges together with the sums that follow it. A large graph whose neighbours lie
+far apart in memory is renumbered for them, if that brings neighbours together.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gad import native
 from gad.operators.graph_operators import GraphOperators
+from gad.operators.numbering import Numbering, better_numbering
 
 
 @dataclass(frozen=True, eq=False)
 class Walk:
     """P [N, N] in compressed rows and the masses [N], in the type of the signals.
 
-    ``columns`` are P's as the kernels read them; None where PyTorch does the work.
+    ``columns`` are P's as the kernels read them; None where PyTorch does the work. All nodes are
+    those of the numbering, if there is one: :meth:`enter` and :meth:`leave` it.
     """
 
     matrix: Tensor
     mass: Tensor
     columns: Tensor | None
+    numbering: Numbering | None = None
 
     @staticmethod
     def of(operators: GraphOperators, x: Tensor) -> Walk:
         """The walk on a graph, for signals like x [N, C]."""
         matrix, mass = operators.random_walk.to(x.dtype), operators.mass.to(x.dtype)
         fits = native.accepts(x, mass) and matrix.device.type == "cpu" and operators.well_formed
-        return Walk(
-            matrix, mass, operators.once("walk_columns", lambda: _narrow(matrix)) if fits else None
-        )
+        if not fits:
+            return Walk(matrix, mass, None)
+        return operators.once("walk", lambda: _for_kernels(matrix, mass))
+
+    def enter(self, x: Tensor) -> Tensor:
+        """A signal x [N, C] by the numbering of this walk."""
+        return x if self.numbering is None else _rows(x, *self.numbering)
+
+    def leave(self, x: Tensor) -> Tensor:
+        """A signal of this walk by the numbering of the graph."""
+        return x if self.numbering is None else _rows(x, *self.numbering[::-1])
 
     def step(
         self,
@@ -90,5 +103,26 @@ class Walk:
         return dot
 
 
-def _narrow(matrix: Tensor) -> Tensor:
-    return matrix.col_indices().to(torch.int32)
+def _for_kernels(matrix: Tensor, mass: Tensor) -> Walk:
+    numbering = better_numbering(matrix)
+    if numbering is not None:
+        matrix, mass = numbering.of_matrix(matrix), mass[numbering.order]
+    return Walk(matrix, mass, matrix.col_indices().to(torch.int32), numbering)
+
+
+def _rows(x: Tensor, order: Tensor, back: Tensor) -> Tensor:
+    result: Tensor = _Rows.apply(x, order, back)  # type: ignore[no-untyped-call]
+    return result
+
+
+class _Rows(torch.autograd.Function):
+    """x[order], and the gradient g[back] with the inverse order: nothing has to be added up."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, order: Tensor, back: Tensor) -> Tensor:
+        ctx.order, ctx.back = order, back
+        return x.index_select(0, order)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        return _rows(grad, ctx.back, ctx.order), None, None
