@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 
 def cores() -> int:
@@ -26,7 +26,17 @@ def join_slurm() -> None:
         os.environ.setdefault("RANK", os.environ["SLURM_PROCID"])
 
 
-def machine(threads: int = 1) -> dict[str, Any]:
+class Machine(TypedDict):
+    """What minutes depend on."""
+
+    processor: str
+    cores: int | None
+    threads: int
+    system: str
+    python: str
+
+
+def machine(threads: int = 1) -> Machine:
     """What minutes depend on, for records: processor, cores, threads, system and Python.
 
     >>> list(machine(threads=2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from rdkit import Chem
@@ -153,7 +153,7 @@ def _limits(values: Sequence[float]) -> tuple[float, float]:
     return (-max(-low, high), max(-low, high)) if low < 0 < high else (low, high)
 
 
-def _discs(mol: Chem.Mol, values: Sequence[float]) -> dict[str, Any]:
+def _discs(mol: Chem.Mol, values: Sequence[float]) -> dict[str, object]:
     if len(values) != mol.GetNumAtoms():
         raise ValueError(f"{len(values)} values for {mol.GetNumAtoms()} atoms: give one for each")
     if not all(map(math.isfinite, values)):

@@ -175,7 +175,7 @@ class Featurizer:
         """Number of columns of ``atom_values``."""
         return len(VALUE_NAMES)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """The settings, ready for JSON."""
         return asdict(self)
 

@@ -44,5 +44,5 @@ def figures(
     with listener(quiet=as_json) as reporter:
         made = make_figures(out, model=model, smiles=smiles or (), reporter=reporter)
     told = {"figures": made, "out": str(out), "messages": reporter.messages}
-    rows = [(_ABOUT[name], f"{figure['files'][0]}, .png") for name, figure in made.items()]
+    rows = [(_ABOUT[name], f"{out / name}.svg, .png") for name in made]
     return Outcome(told, grid(("figure", "files"), (), rows))

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gad.cli.console import Outcome, facts
 from gad.cli.options import Model
+
+if TYPE_CHECKING:
+    from gad.prediction.model_file import Card
+    from gad.settings.setting import Setting
+    from gad.settings.task import TargetCard
 
 
 def info(model: Model) -> Outcome:
@@ -44,14 +49,14 @@ def info(model: Model) -> Outcome:
     return Outcome({"path": str(model), **card}, shown)
 
 
-def _named(target: Mapping[str, Any]) -> str:
+def _named(target: TargetCard) -> str:
     """A target with its unit or classes, and how it is learned, if not as it is."""
     transform = target["transform"].replace("none", "")
     told = ", ".join(filter(None, (target["unit"], "/".join(target["classes"]), transform)))
     return f"{target['name']} ({told})" if told else str(target["name"])
 
 
-def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
     """The rest of the card, as names and values."""
     rows, data = notes.get("rows", {}), notes.get("data", {})
     members = card["members"]
@@ -71,7 +76,7 @@ def _facts(card: Mapping[str, Any], notes: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, Any]:
+def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str | None]:
     """What the model keeps to say how far to trust it."""
     by, width = told.get("difficulty") or {}, told.get("width") or {}
     intervals = [
@@ -128,34 +133,27 @@ def _settings() -> Outcome:
     from gad.settings.sections import SECTIONS
     from gad.settings.setting import settings_of
 
-    told = {
-        name: {setting.key: setting.to_dict() for setting in settings_of(kind)}
-        for name, kind in SECTIONS.items()
-    }
+    found = {name: settings_of(kind) for name, kind in SECTIONS.items()}
+    told = {name: {key.key: key.to_dict() for key in keys} for name, keys in found.items()}
     shown: list[Any] = []
-    for section, keys in told.items():
+    for section, keys in found.items():
         shown += [
             Text(f"[{section}]", style="bold"),
-            facts({key: _explained(**setting) for key, setting in keys.items()}),
+            facts({setting.key: _explained(setting) for setting in keys}),
             "",
         ]
     return Outcome({"settings": told}, Group(*shown[:-1]))
 
 
-def _explained(
-    default: Any,
-    meaning: str,
-    choices: Sequence[str] = (),
-    range: Sequence[float] = (),  # noqa: A002
-) -> str:
+def _explained(setting: Setting) -> str:
     """A setting in a line: its default, what it means, and its limits where they are not clear."""
-    value = json.dumps(default).replace('"', "")
+    value = json.dumps(setting.default).replace('"', "")
     limits = ""
-    if not all(choice in meaning for choice in choices):
-        limits = f" ({', '.join(choices)})"
-    elif range and range[1] < 1e9:
-        limits = f" ({range[0]:g} to {range[1]:g})"
-    return f"{value}: {meaning}{limits}"
+    if not all(choice in setting.meaning for choice in setting.choices):
+        limits = f" ({', '.join(setting.choices)})"
+    elif setting.is_number and setting.high < 1e9:
+        limits = f" ({setting.low:g} to {setting.high:g})"
+    return f"{value}: {setting.meaning}{limits}"
 
 
 def _about(name: str) -> str:

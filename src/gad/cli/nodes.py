@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,6 +28,7 @@ from gad.cli.options import (
 
 if TYPE_CHECKING:
     from gad.data.nodes import NodeColumns
+    from gad.report.nodes import NodeSummary
 
 # As in gad.experiments.nodes and gad.settings.nodes, which take a second to import.
 NODE_SETS = ("cora", "citeseer", "photo", "cs", "minesweeper")
@@ -240,7 +241,7 @@ def reproduce(
     return Outcome({"runs": runs, "results": str(results), "messages": reporter.messages}, shown)
 
 
-def _scores(summary: dict[str, Any]) -> dict[str, Any]:
+def _scores(summary: NodeSummary) -> dict[str, str]:
     """What a person wants to see first."""
     metric = summary["metric"]
     values = {part: scores[metric] for part, scores in summary["metrics"].items()}

@@ -179,7 +179,7 @@ def qm9(
     return reproduction.perform("qm9", model or ["gad-s"], recipe, budget, targets)
 
 
-def _shown(rows: list[dict[str, Any]]) -> Table:
+def _shown(rows: list[dict[str, object]]) -> Table:
     """How each run ended."""
     forms = {"epochs": "d", "minutes": ".1f", "parameters": ",d", "val_mae": "", "test_mae": ""}
     names = {"val_mae": "validation", "test_mae": "test"}
@@ -187,7 +187,10 @@ def _shown(rows: list[dict[str, Any]]) -> Table:
         ("run", "status"),
         [names.get(key, key) for key in forms],
         [
-            [row["name"], row["status"], *(cell(row.get(key), form) for key, form in forms.items())]
+            [
+                *(str(row[key]) for key in ("name", "status")),
+                *(cell(row.get(key), form) for key, form in forms.items()),
+            ]
             for row in rows
         ],
     )

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from gad.cli.console import Outcome
 from gad.cli.console import grid as grid_of
 from gad.cli.options import OUTPUT, argument, one_of, option
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import RenderableType
+
+    from gad.experiments.grid import Grid
+    from gad.experiments.records import Record
 
 
 def table(
@@ -30,14 +35,14 @@ def table(
     the paired difference.
     """
     from gad.experiments.grid import grid
-    from gad.experiments.table import to_json
+    from gad.experiments.table import to_json, unfinished
 
     if data == "nodes":
         return _nodes(results, markdown)
     told = to_json(results, data)
     if markdown:
         return Outcome(told, _plain(grid(results, data).markdown()))
-    return Outcome(told, _shown(grid(results, data), told["unfinished"], data))
+    return Outcome(told, _shown(grid(results, data), unfinished(results, data), data))
 
 
 def _nodes(results: Path, markdown: bool) -> Outcome:
@@ -55,7 +60,7 @@ def _plain(text: str) -> RenderableType:
     return Text(text, no_wrap=True, overflow="ignore")
 
 
-def _shown(grid: Any, unfinished: list[dict[str, Any]], data: str) -> RenderableType:
+def _shown(grid: Grid, unfinished: Iterable[Record], data: str) -> RenderableType:
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -73,10 +78,9 @@ def _shown(grid: Any, unfinished: list[dict[str, Any]], data: str) -> Renderable
     return Group(shown, *([Text(""), Text("Not finished:", style="dim"), *notes] if notes else []))
 
 
-def _note(run: dict[str, Any]) -> str:
+def _note(run: Record) -> str:
     """A run that is going on, or was given up."""
-    name = [run.get("property"), run["model"], "bonds" if run["edges"] else "no bonds"]
-    name += [run["recipe"], *(f"{k}={v}" for k, v in run["settings"].items())]
-    words = " ".join(str(word) for word in name if word)
-    so_far = f"{run['epochs']} epochs, validation {run['val_mae']:.4g}" if "epochs" in run else "–"
-    return f"  {words}, seed {run['seed']}: {run['status']}, {so_far}"
+    name = [run.target, run.model, "bonds" if run.edges else "no bonds", run.recipe]
+    words = " ".join([*filter(None, name), *(f"{k}={v}" for k, v in run.settings.items())])
+    so_far = "–" if run.epochs is None else f"{run.epochs} epochs, validation {run.val_mae:.4g}"
+    return f"  {words}, seed {run.seed}: {run.status}, {so_far}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from gad.cli.console import Outcome, cell, facts, grid
 from gad.cli.options import OUTPUT, Json, Learning, option
@@ -89,7 +89,7 @@ def tune(
     return Outcome({**_data(found), "messages": reporter.messages}, _shown(found))
 
 
-def _data(found: TuningRun) -> dict[str, Any]:
+def _data(found: TuningRun) -> dict[str, object]:
     return {
         "metric": found.metric,
         "unit": found.unit,

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from gad.experiments.harness import check, job_of, perform, read_job
 from gad.experiments.models import Run, recipe_of
@@ -33,7 +32,7 @@ def perform_all(
     jobs: int = 1,
     reporter: Reporter | None = None,
     quiet: bool = False,
-) -> list[dict[str, Any]]:
+) -> list[dict[str, object]]:
     """Perform all runs, up to ``jobs`` at once; their records, or a note in place of one.
 
     A single run is performed in this process, and its failure raised. One of several does not stop
@@ -50,7 +49,7 @@ def perform_all(
     return [_outcome(run, place, run in failed) for run in runs]
 
 
-def _outcome(run: Run, place: Place, failed: bool) -> dict[str, Any]:
+def _outcome(run: Run, place: Place, failed: bool) -> dict[str, object]:
     record = read_record(record_path(place.results, run))
     told = {"status": "not started"} if record is None else record.to_dict()
     return {"name": run.name, **told, **({"status": "failed"} if failed else {})}

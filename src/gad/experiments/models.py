@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gad.settings.recipe import Recipe, RecipeError, load_recipe, recipe_names
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PLAIN = {"scheme": "none", "k": 0}
 # GAD-s keeps k eigenpairs; whoever does not need that keeps them all.
-MODELS: dict[str, dict[str, dict[str, Any]]] = {
+MODELS: dict[str, dict[str, dict[str, object]]] = {
     "zinc": {
         "gad-i": {"scheme": "implicit", "k": 0},
         "gad-s": {"scheme": "spectral", "k": 30},
@@ -36,7 +36,7 @@ MODELS: dict[str, dict[str, dict[str, Any]]] = {
 }
 """Data set → model → what it changes in a recipe."""
 # The authors' commands differ by scheme in this, too.
-_ALSO: dict[tuple[str, str], dict[str, Any]] = {("zinc-authors", "gad-i"): {"batch_size": 16}}
+_ALSO: dict[tuple[str, str], dict[str, object]] = {("zinc-authors", "gad-i"): {"batch_size": 16}}
 WITHOUT_BONDS = ("gcn", "gin", "sage", "gat", "monet")
 """Models that the paper has without edge features only."""
 BUDGET = 100_000

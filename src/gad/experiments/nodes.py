@@ -23,7 +23,7 @@ from gad.data.atomic import write_atomic
 from gad.data.nodes import NodeGraph
 from gad.experiments.grid import Grid
 from gad.experiments.records import FINISHED, rounded
-from gad.machine import machine
+from gad.machine import Machine, machine
 from gad.nn.node_baselines import NODE_BASELINES
 from gad.reporter import Reporter
 from gad.settings.nodes import FEW_LABELS, MANY_LABELS, NODE_MODELS, NodeSettings
@@ -131,7 +131,7 @@ class NodeRecord(TypedDict, total=False):
     model: str
     commit: str | None
     versions: dict[str, str]
-    machine: dict[str, object]
+    machine: Machine
     search: list[NodeTrial]
     runs: list[NodeRun]
     metric: str

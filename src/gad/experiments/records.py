@@ -9,14 +9,23 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, TypedDict, get_args, get_origin, get_type_hints, is_typeddict
 
 from gad.data.atomic import write_atomic
 from gad.experiments.models import Run
+from gad.machine import Machine
 
 LARGEST_MODEL, LARGEST_CHECKPOINT = 1 << 20, 2 << 20
 """Bytes of what is kept beside the records."""
 FINISHED = "finished"
+
+
+class RecordData(TypedDict):
+    """What a run was trained on; rows of each part."""
+
+    name: str
+    fingerprint: str
+    rows: dict[str, int]
 
 
 @dataclass(kw_only=True)
@@ -64,12 +73,12 @@ class Record:
     val_mae: float | None = None
     test_mae: float | None = None
     model_file: str | None = None
-    data: dict[str, Any]
+    data: RecordData
     commit: str | None = None
     commit_at_end: str | None = None
     versions: dict[str, str] | None = None
-    machine: dict[str, Any]
-    full_recipe: dict[str, Any]
+    machine: Machine
+    full_recipe: dict[str, object]
     curve: dict[str, list[float | None]]
 
     @property
@@ -77,7 +86,7 @@ class Record:
         """Whether the run is over and has its test error."""
         return self.status == FINISHED
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it; what is not known is left out."""
         return {
             _WRITTEN.get(key, key): value
@@ -110,7 +119,7 @@ _WRITTEN = {"target": "property"}
 def _kinds(hint: Any) -> tuple[type, ...]:
     """The types of a field's values; a whole number is a number, too."""
     union = get_args(hint) if isinstance(hint, UnionType) else (hint,)
-    plain = tuple(get_origin(kind) or kind for kind in union)
+    plain = tuple(dict if is_typeddict(kind) else get_origin(kind) or kind for kind in union)
     return (*plain, int) if float in plain else plain
 
 

@@ -68,7 +68,7 @@ class Sheet(Reporter):
     def open(
         self,
         *,
-        recipe: dict[str, Any],
+        recipe: dict[str, object],
         scale: float,
         unit: str,
         fingerprint: str,

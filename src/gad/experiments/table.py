@@ -67,7 +67,7 @@ class Row:
             return None
         return self.error <= self.paper[0] + 2 * self.paper[1]
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """The row for programs."""
         return {
             "model": self.model,
@@ -95,7 +95,7 @@ def load_rows(results: Path, data: str) -> list[Row]:
                 record.edges,
                 _label(record),
                 record.target,
-                record.full_recipe["epochs"],
+                Recipe.from_dict(record.full_recipe).training.epochs,
                 record.short,
                 _version(record),
             )
@@ -169,12 +169,12 @@ def cells(data: str) -> list[tuple[str, bool, str | None]]:
     ]
 
 
-def to_json(results: Path, data: str) -> dict[str, Any]:
+def to_json(results: Path, data: str) -> dict[str, list[dict[str, object]]]:
     """The table for programs: rows that were run, and what was not run or not finished."""
     rows = load_rows(results, data)
     run = {(row.model, row.edges, row.target) for row in rows}
 
-    def cell(model: str, edges: bool, target: str | None) -> dict[str, Any]:
+    def cell(model: str, edges: bool, target: str | None) -> dict[str, object]:
         error = paper.error(data, model, edges, target)
         return {
             "model": model,
@@ -183,6 +183,9 @@ def to_json(results: Path, data: str) -> dict[str, Any]:
             "paper": None if error is None else list(error),
         }
 
+    so_far = (
+        "model", "edges", "property", "recipe", "settings", "seed", "status", "epochs", "val_mae",
+    )  # fmt: skip
     missing = [of for of in cells(data) if of not in run]
     return {
         "rows": [row.to_json() for row in rows],
@@ -198,17 +201,13 @@ def to_json(results: Path, data: str) -> dict[str, Any]:
         ],
         "quoted": [],  # every system of the table runs; programs may look for the key
         "not_run": [cell(*of) for of in missing],
-        "unfinished": unfinished(results, data),
+        "unfinished": [
+            {key: value for key, value in record.to_dict().items() if key in so_far}
+            for record in unfinished(results, data)
+        ],
     }
 
 
-def unfinished(results: Path, data: str) -> list[dict[str, Any]]:
-    """Runs that were started and are not finished, with their validation errors so far."""
-    keys = (
-        "model", "edges", "property", "recipe", "settings", "seed", "status", "epochs", "val_mae",
-    )  # fmt: skip
-    return [
-        {key: value for key, value in record.to_dict().items() if key in keys}
-        for record in read_records(results, data)
-        if not record.is_finished
-    ]
+def unfinished(results: Path, data: str) -> list[Record]:
+    """Runs that were started and are not finished."""
+    return [record for record in read_records(results, data) if not record.is_finished]

@@ -390,7 +390,7 @@ class GraphOperators:
         """The operators of some graphs, and where their nodes and edges stand in these."""
         return pick(self, graphs)
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         """What copies and pickles carry: not the layouts, which are worked out anew."""
         return {**self.__dict__, "_cache": {}}
 

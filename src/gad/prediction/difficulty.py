@@ -76,7 +76,7 @@ class Difficulty:
         sigma: Floats = np.exp(self.offset + x @ np.array(self.weights))
         return sigma
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return asdict(self)
 

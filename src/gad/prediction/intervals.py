@@ -15,7 +15,7 @@ on other rows the sizes |error| / σ(x) are sorted instead, and the interval is 
 from __future__ import annotations
 
 import math
-from typing import Any, TypeAlias
+from typing import TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -82,9 +82,20 @@ def interval(predictions: ArrayLike, q: ArrayLike) -> tuple[Array, Array]:
     return centre - width, centre + width
 
 
+class Coverage(TypedDict):
+    """Shares of labels that intervals held, over several halvings of the rows."""
+
+    level: float
+    partitions: int
+    coverage: float | None
+    coverage_min: float | None
+    coverage_max: float | None
+    targets: list[float | None]
+
+
 def coverage_of_partitions(
     residuals: ArrayLike, level: float = 0.9, partitions: int = 20, seed: int = 0
-) -> dict[str, Any]:
+) -> Coverage:
     """What intervals really cover: calibrate on one random half of the rows, count on the other.
 
     Args:

@@ -7,9 +7,10 @@ against each other before anything is built. There is no pickle.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, cast
 
 import torch
 from torch import Tensor
@@ -27,7 +28,7 @@ from gad.prediction.sealed import (
 )
 from gad.settings.model import Inputs, build_model
 from gad.settings.recipe import Recipe
-from gad.settings.task import Scale, Target, Task
+from gad.settings.task import Scale, Target, Task, TaskCard
 
 __all__ = ["FORMAT", "Model", "ModelFileError", "Part", "checksum", "load_model", "read_card"]
 
@@ -46,8 +47,28 @@ class Part:
     ``settings`` in its card and each tensor as ``<part>/<name>``.
     """
 
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
     tensors: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Card(TypedDict):
+    """What a model file says of itself.
+
+    ``recipe`` has every setting, ``notes`` what :meth:`gad.report.summary.RunSummary.notes` keeps,
+    ``parts`` the settings of each :class:`Part`; the others are as in :class:`Model`.
+    """
+
+    format: int
+    members: int
+    parameters: int
+    delta: float
+    recipe: dict[str, object]
+    task: TaskCard
+    preparation: dict[str, object] | None
+    inputs: dict[str, object]
+    features: list[str]
+    notes: Mapping[str, Any]
+    parts: dict[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,10 +94,10 @@ class Model:
     preparation: Preparation | None
     inputs: Inputs
     features: tuple[str, ...] = ()
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: Mapping[str, Any] = field(default_factory=dict)
     parts: dict[str, Part] = field(default_factory=dict)
 
-    def card(self) -> dict[str, Any]:
+    def card(self) -> Card:
         """What the file says of itself, as JSON can hold it."""
         preparation = self.preparation
         return {
@@ -122,10 +143,10 @@ class Model:
         write_atomic(path, self.to_bytes(half))
 
 
-def read_card(path: str | Path) -> dict[str, Any]:
+def read_card(path: str | Path) -> Card:
     """What a file says of itself, without building the model; of any format as of the latest."""
     card = _read(path)[0]
-    return {**card, "recipe": _recipe(path, card).to_dict()}
+    return cast("Card", {**card, "recipe": _recipe(path, card).to_dict()})
 
 
 def _recipe(path: str | Path, card: dict[str, Any]) -> Recipe:

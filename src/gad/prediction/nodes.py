@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import torch
@@ -24,6 +24,20 @@ from gad.settings.nodes import NodeSettings, build_node_model
 
 FORMAT = 1
 """Of the file."""
+
+
+class NodesPredicted(TypedDict):
+    """What became of the nodes of a graph; scores where some have classes of their own."""
+
+    nodes: int
+    edges: int
+    labelled: int
+    metrics: dict[str, float | None] | None
+    confusion: list[list[int]] | None
+    classes: list[str]
+    rejected: int
+    output: str
+    messages: list[str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +62,7 @@ class NodeModel:
     features: tuple[str, ...]
     scale: Tensor
     metric: str = "accuracy"
-    notes: dict[str, Any] = field(default_factory=dict)
+    notes: dict[str, object] = field(default_factory=dict)
 
     @property
     def parameters(self) -> int:
@@ -76,7 +90,7 @@ class NodeModel:
         outputs: Tensor = self.network.eval()(x, operators)
         return outputs.softmax(dim=1)
 
-    def card(self) -> dict[str, Any]:
+    def card(self) -> dict[str, object]:
         """The JSON of the file."""
         return {
             "format": FORMAT,
@@ -200,7 +214,7 @@ def predict_nodes(
     *,
     edges: str | Path | None = None,
     columns: Callable[[tuple[str, ...] | None], NodeColumns] | None = None,
-) -> dict[str, Any]:
+) -> NodesPredicted:
     """Predict every node of a graph into a table; what JSON can hold about it.
 
     Args:

@@ -17,7 +17,7 @@ from torch import Tensor
 from gad.chem.looks import look
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
 from gad.prediction.blend import Blend, blends_of
-from gad.prediction.model_file import Model, load_model
+from gad.prediction.model_file import Card, Model, load_model
 from gad.prediction.neighbours import Neighbour
 from gad.prediction.sealed import damaged
 from gad.prediction.trust import NEAREST, Trust, spread_of
@@ -142,7 +142,7 @@ class Predictor:
         return self.model.task.names
 
     @property
-    def card(self) -> dict[str, Any]:
+    def card(self) -> Card:
         """Everything the model file says about itself."""
         return self.model.card()
 

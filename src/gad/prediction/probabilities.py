@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -128,6 +128,14 @@ class Sets:
         return held
 
 
+class SetCoverage(TypedDict):
+    """The share of sets that hold the truth, in all and of each class, and their mean size."""
+
+    coverage: float | None
+    size: float | None
+    classes: list[float | None]
+
+
 def coverage_of_sets(
     probabilities: Floats,
     labels: Floats,
@@ -135,7 +143,7 @@ def coverage_of_sets(
     classes: int,
     partitions: int = 20,
     seed: int = 0,
-) -> dict[str, Any]:
+) -> SetCoverage:
     """What sets really hold: calibrated on one random half of the rows, counted on the other.
 
     Returns:

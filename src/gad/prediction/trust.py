@@ -54,9 +54,9 @@ class Calibrated:
     recalibration: Recalibration = field(default_factory=Recalibration)
     sets: Sets | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it: what is unknown is left out."""
-        told: dict[str, Any] = {}
+        told: dict[str, object] = {}
         if np.isfinite(self.half):
             told = {
                 "half": self.half,

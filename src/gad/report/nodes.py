@@ -2,11 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict
 
 import jinja2
 
 from gad import __version__
+
+
+class NodeData(TypedDict):
+    """The graph a model was trained on."""
+
+    name: str
+    nodes: int
+    edges: int
+    features: int
+    classes: list[str]
+    labelled: int
+    fingerprint: str
+
+
+class Confusion(TypedDict):
+    """Test nodes by true class (row) and predicted one (column)."""
+
+    classes: list[str]
+    test: list[list[int]]
+
+
+class NodeSummary(TypedDict):
+    """What a training on the nodes of a graph has to say (``summary.json``).
+
+    ``split`` has how many nodes each part holds, and ``how`` they were chosen; ``metrics`` the
+    scores of each part; ``times`` those that every diffusion has learned; ``best_epoch`` counts
+    from 1.
+    """
+
+    data: NodeData
+    split: dict[str, int | str]
+    metric: str
+    accuracy: float | None
+    metrics: dict[str, dict[str, float | None]]
+    confusion: Confusion
+    times: dict[str, list[float]]
+    settings: dict[str, object]
+    parameters: int
+    epochs: int
+    best_epoch: int
+    seconds: float
+    rows: dict[str, int]
+    versions: dict[str, str]
+    messages: list[str]
+    curve: list[dict[str, float]]
+
 
 _PAGE = """<!doctype html>
 <html lang="en">
@@ -76,7 +122,7 @@ th:first-child{text-align:left;font-weight:400}
 """
 
 
-def node_report(summary: dict[str, Any]) -> str:
+def node_report(summary: NodeSummary) -> str:
     """The page of a run; it needs nothing but itself."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters |= {"number": _number, "median": _median}

@@ -178,11 +178,11 @@ class RunSummary(Mapping[str, Any]):
     units: list[str] = field(default_factory=list)
     metric: str | None = None
     split: str | None = None
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
     metrics: ByPart = field(default_factory=dict)
     parameters: int | None = None
     members: int | None = None
-    recipe: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, object] = field(default_factory=dict)
     seed: int | None = None
     rows: Rows = field(default_factory=Rows)
     rejects: list[RejectedRow] = field(default_factory=list)
@@ -210,7 +210,7 @@ class RunSummary(Mapping[str, Any]):
         """The unit of a target, "" if unknown."""
         return dict(zip(self.targets, self.units, strict=False)).get(target, "")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it; what a run does not have is left out, what is not finite is None."""
         values = {k: v for k, v in asdict(self).items() if v is not None or k == "commit"}
         values["data"] = {"title": self.title, "fingerprint": self.fingerprint}
@@ -219,7 +219,7 @@ class RunSummary(Mapping[str, Any]):
             ("best_epoch", values.pop("best_epochs")),
         ):
             values[key] = many[0] if len(many) == 1 else many
-        cleaned: dict[str, Any] = _finite(values)
+        cleaned: dict[str, object] = _finite(values)
         return cleaned
 
     @staticmethod
@@ -242,7 +242,7 @@ class RunSummary(Mapping[str, Any]):
         summary: RunSummary = _made(RunSummary, known)
         return summary
 
-    def notes(self) -> dict[str, Any]:
+    def notes(self) -> dict[str, object]:
         """What a model file keeps of it."""
         keep = (
             "split", "options", "metric", "metrics", "folds", "bootstrap", "uncertainty", "rows",
@@ -251,7 +251,7 @@ class RunSummary(Mapping[str, Any]):
         return {key: self[key] for key in keep if key in self}
 
     @cached_property
-    def _json(self) -> dict[str, Any]:
+    def _json(self) -> dict[str, object]:
         return self.to_dict()
 
     def __getitem__(self, key: str) -> Any:

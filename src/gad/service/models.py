@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class Served:
         return [layer.times.detach().tolist() for layer in layers]
 
     @property
-    def card(self) -> dict[str, Any]:
+    def card(self) -> dict[str, object]:
         """What its file says of itself."""
         return {**self.predictor.card, "times": self.times}
 

@@ -41,7 +41,7 @@ class Inputs:
     bond_cardinalities: tuple[int, ...]
     graph_values: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 

@@ -87,7 +87,7 @@ class NodeSettings:
         """The filters, with the one that ``directions`` adds."""
         return tuple(dict.fromkeys([*self.filters, *(["dx"] if self.directions else [])]))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
 

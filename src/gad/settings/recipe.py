@@ -51,11 +51,11 @@ class Recipe:
         """
         return Recipe().override(changes)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """Keys and values without their sections, as JSON can hold them."""
         return {key: value for part in self.to_sections().values() for key, value in part.items()}
 
-    def to_sections(self) -> dict[str, dict[str, Any]]:
+    def to_sections(self) -> dict[str, dict[str, object]]:
         """Keys and values in their sections, as JSON and TOML can hold them."""
         return {
             name: {k: list(v) if isinstance(v, tuple) else v for k, v in part.items()}

@@ -49,6 +49,11 @@ class Setting:
     low: float
     high: float
 
+    @property
+    def is_number(self) -> bool:
+        """Whether it lies between ``low`` and ``high``."""
+        return self.kind in (int, float)
+
     def read(self, value: Any, where: str) -> Value:
         """A value of the setting's type; text is read as TOML would."""
         read, wanted = _READERS.get(self.kind, (_names, "names, separated by commas"))
@@ -69,17 +74,17 @@ class Setting:
                     f"{self.key} = {word!r} is not known{did_you_mean(str(word), known)}; "
                     f"choose from {', '.join(known)}"
                 )
-        if self.kind in (int, float) and not self.low <= value <= self.high:
+        if self.is_number and not self.low <= value <= self.high:
             raise RecipeError(
                 f"{self.key} = {value} is out of range: {self.low:g} to {self.high:g}"
             )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
-        told: dict[str, Any] = {"default": self.default, "meaning": self.meaning}
+        told: dict[str, object] = {"default": self.default, "meaning": self.meaning}
         if self.choices:
             told["choices"] = list(self.choices)
-        elif self.kind in (int, float):
+        elif self.is_number:
             told["range"] = [self.low, self.high]
         return told
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,26 @@ TRANSFORMS = ("none", "log10")
 _CLIP = 10.0
 # `auto` takes the logarithm of labels whose middle nine tenths span so many times the smallest.
 _ORDERS = 100.0
+
+
+class TargetCard(TypedDict):
+    """A target in the card of a model file: the fields of :class:`Target`."""
+
+    name: str
+    kind: str
+    unit: str
+    classes: list[str]
+    transform: str
+
+
+class TaskCard(TypedDict):
+    """A task there; names and units are those of the targets once more, for people."""
+
+    kind: str
+    names: list[str]
+    units: list[str]
+    targets: list[TargetCard]
+    loss: str
 
 
 @dataclass(frozen=True)
@@ -48,6 +68,16 @@ class Target:
             raise ValueError(f"a target is one of {', '.join(KINDS)}, not {self.kind!r}")
         if self.transform not in TRANSFORMS:
             raise ValueError(f"a transform is {' or '.join(TRANSFORMS)}, not {self.transform!r}")
+
+    def to_dict(self) -> TargetCard:
+        """As JSON can hold it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "unit": self.unit,
+            "classes": list(self.classes),
+            "transform": self.transform,
+        }
 
     @property
     def outputs(self) -> int:
@@ -287,15 +317,13 @@ class Task:
             return (outputs - clean).square()
         return F.huber_loss(outputs, clean, reduction="none")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> TaskCard:
         """As JSON can hold it."""
         return {
             "kind": self.kind,
             "names": list(self.names),
             "units": list(self.units),
-            "targets": [
-                {**asdict(target), "classes": list(target.classes)} for target in self.targets
-            ],
+            "targets": [target.to_dict() for target in self.targets],
             "loss": self.loss,
         }
 

@@ -27,7 +27,7 @@ from gad.nn import GAD
 from gad.prediction.metrics import Metric
 from gad.prediction.model_file import Model
 from gad.settings.recipe import Recipe
-from gad.settings.task import Task
+from gad.settings.task import Task, TaskCard
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted
 
@@ -39,12 +39,12 @@ class Identity:
     data: str
     title: str
     targets: list[str]
-    recipe: dict[str, Any]
+    recipe: dict[str, object]
     split: str
     parts: list[list[int]]
     ensemble: int
     task: str | None
-    learned: dict[str, Any]
+    learned: TaskCard
     metric: str | None
     origin: Any
     threads: int

@@ -23,7 +23,7 @@ from gad.data.splits import Split
 from gad.nn.nodes import NodeGAD
 from gad.operators import GraphOperators
 from gad.prediction.nodes import NodeModel, confusion, node_scores, scale_of, scaled
-from gad.report.nodes import node_report
+from gad.report.nodes import NodeSummary, node_report
 from gad.reporter import Reporter
 from gad.settings.nodes import FEW_LABELS, MANY_LABELS, NodeSettings, build_node_model
 from gad.training.folder import new_folder
@@ -58,7 +58,7 @@ class NodeRun:
     """A finished training: the model, its summary, and the folder with both."""
 
     model: NodeModel
-    summary: dict[str, Any]
+    summary: NodeSummary
     directory: Path
 
 
@@ -110,7 +110,8 @@ def train_nodes(
     scale = scale_of(graph.x) if chosen.scale == "standard" else torch.zeros(2, 0)
     fitted = fit_nodes(graph, parts, chosen, metric=metric, scale=scale, reporter=reporter)
     summary = _summary(graph, parts, chosen, metric, fitted, drawn)
-    notes = {key: summary[key] for key in ("data", "metrics", "times", "versions", "best_epoch")}
+    kept = ("data", "metrics", "times", "versions", "best_epoch")
+    notes = {key: value for key, value in summary.items() if key in kept}
     model = NodeModel(
         fitted.network.requires_grad_(False), chosen, graph.classes, graph.x.shape[1],
         graph.features, scale, metric, notes,
@@ -182,7 +183,7 @@ def _score(y: Tensor, outputs: Tensor, metric: str) -> float:
     return float((outputs.argmax(dim=1) == y).float().mean())
 
 
-def _groups(network: nn.Module, settings: NodeSettings) -> list[dict[str, Any]]:
+def _groups(network: nn.Module, settings: NodeSettings) -> list[dict[str, object]]:
     """Weights that are decayed; the map to classes, norms and biases; times."""
     groups: dict[str, list[nn.Parameter]] = {"decayed": [], "plain": [], "times": []}
     for name, parameter in network.named_parameters():
@@ -203,7 +204,7 @@ def _summary(
     metric: str,
     fitted: NodeFit,
     drawn: str | None,
-) -> dict[str, Any]:
+) -> NodeSummary:
     """Everything worth knowing about a run, as JSON can hold it."""
     parts = {part: torch.from_numpy(rows) for part, rows in split.parts()}
     probabilities = fitted.probabilities
@@ -247,7 +248,7 @@ def _summary(
     }
 
 
-def _write(folder: Path, model: NodeModel, summary: dict[str, Any], graph: NodeGraph) -> None:
+def _write(folder: Path, model: NodeModel, summary: NodeSummary, graph: NodeGraph) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     if graph.rejects:
         text = io.StringIO()

@@ -221,7 +221,7 @@ def _changes(
     standardise: bool | Sequence[str],
     start_from: str | Path | None,
     freeze: int | None,
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What keywords of their own change in a recipe, beside its settings."""
     steps = STEPS if standardise is True else tuple(standardise or ())
     own = {
@@ -234,7 +234,7 @@ def _changes(
 
 def _options(
     source: Source, splitting: Splitting, ensemble: int, neighbours: bool
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """What was asked for besides the recipe, for the model to tell, where it is not the usual."""
     given = {
         "weight": source.weight,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gad.settings.recipe import Recipe
 
@@ -22,7 +22,7 @@ class TrialRow:
 
     number: int
     error: float | None
-    settings: dict[str, Any]
+    settings: dict[str, object]
     why: str = ""
     best_epoch: int | None = None
     epochs: int | None = None

@@ -50,7 +50,7 @@ class Choices:
         """Values to check: all."""
         return self.values
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return {"choices": list(self.values)}
 
@@ -76,7 +76,7 @@ class Range:
         """Values to check: the ends."""
         return (int(self.low), int(self.high)) if self.whole else (self.low, self.high)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return {"range": [self.low, self.high], "log": self.log, "step": self.step}
 
@@ -120,7 +120,7 @@ class Space:
                 if reason and all(_refusal(recipe, settings) for settings in others):
                     raise SpaceError(f"space {self.name}: {reason}")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return {key: axis.to_dict() for key, axis in self.keys.items()}
 

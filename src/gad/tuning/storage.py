@@ -16,7 +16,7 @@ import secrets
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from optuna.storages import RDBStorage
@@ -109,7 +109,7 @@ def _database(url: str) -> RDBStorage:
     import optuna
     from optuna.storages import RDBStorage, RetryHeartbeatStaleTrialCallback
 
-    options: dict[str, Any] = {}
+    options: dict[str, object] = {}
     if url.startswith("sqlite"):
         options["connect_args"] = {"timeout": _LOCK_SECONDS}
     try:

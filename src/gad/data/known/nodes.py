@@ -18,6 +18,7 @@ that. The splits of Photo and CS (of "Classic GNNs are strong baselines", Luo et
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zipfile import BadZipFile
@@ -128,7 +129,7 @@ def _from_npz(path: Path, name: str, metric: str) -> NodeGraph:
     )
 
 
-def _splits(found: dict[str, Any]) -> tuple[Split, ...]:
+def _splits(found: Mapping[str, Any]) -> tuple[Split, ...]:
     if "train_masks" in found:
         masks = [found[f"{part}_masks"] for part in ("train", "val", "test")]
         return tuple(

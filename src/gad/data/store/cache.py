@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -143,7 +143,7 @@ def packed_bytes(molecules: PackedMolecules) -> bytes:
         bytearray("\n".join(molecules.keys), "utf-8"), dtype=torch.uint8
     )
     operators = molecules.operators
-    plain: dict[str, Any] = {}
+    plain: dict[str, object] = {}
     for f in fields(operators):
         value = getattr(operators, f.name)
         if f.name.startswith("_") or value is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import version
 from typing import Any
@@ -67,13 +67,13 @@ class Preparation:
         """The number of values of a whole molecule."""
         return len(QUICK_DESCRIPTOR_NAMES) if self.descriptors else 0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         settings = {f.name: getattr(self, f.name) for f in fields(self)}
         return {**settings, "featurizer": self.featurizer.to_dict()}
 
     @staticmethod
-    def from_dict(settings: dict[str, Any]) -> Preparation:
+    def from_dict(settings: Mapping[str, Any]) -> Preparation:
         """Read back :meth:`to_dict`."""
         known = {f.name for f in fields(Preparation)}
         if unknown := set(settings) - known:

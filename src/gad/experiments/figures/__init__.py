@@ -14,7 +14,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -56,6 +56,8 @@ MOLECULES = {
 """Drawn unless others are asked for."""
 EQUATIONS = "by the paper's equations: the black node's row of the field F"
 DRAWN = "as the paper draws it: its column of F, the transposed field"
+Numbers: TypeAlias = dict[str, object]
+"""What a figure shows, as JSON can hold it."""
 _NAMES = {"heat": "diffusion", "av": "B_av", "dx": "B_dx"}
 
 
@@ -65,7 +67,7 @@ def make_figures(
     model: str | Path | None = None,
     smiles: Sequence[str] = (),
     reporter: Reporter | None = None,
-) -> dict[str, Any]:
+) -> dict[str, Numbers]:
     """Draw all figures into a folder, each as SVG and PNG, with their numbers in figures.json.
 
     Args:
@@ -97,12 +99,12 @@ def _train(folder: Path, reporter: Reporter) -> Model:
     return run.model.model
 
 
-def paper_figures(out: str | Path) -> dict[str, Any]:
+def paper_figures(out: str | Path) -> dict[str, Numbers]:
     """Figures 1(a), 1(b) and 3, on the paper's graph."""
     operators, places = paper_graph(), paper_layout(PAPER_EDGES)
     heat = {t: _list(100 * spread(operators, t)[:, PAPER_NODE]) for t in FIGURE_1A_TIMES}
     _write(out, "figure-1a", figure_1a(places, heat))
-    told: dict[str, Any] = {"figure-1a": {f"t = {t:g}": row for t, row in heat.items()}}
+    told: dict[str, Numbers] = {"figure-1a": {f"t = {t:g}": row for t, row in heat.items()}}
     titles = {
         "figure-1b": "Figure 1(b): the filters B_av and B_dx at the black node",
         "figure-3": "Figure 3: diffusion and then the filter, the kernels of the black node, "
@@ -123,7 +125,7 @@ def paper_figures(out: str | Path) -> dict[str, Any]:
     return told
 
 
-def model_figures(out: str | Path, model: Model, smiles: Sequence[str] = ()) -> dict[str, Any]:
+def model_figures(out: str | Path, model: Model, smiles: Sequence[str] = ()) -> dict[str, Numbers]:
     """The kernels of a model's first layer on molecules, and the times of all its layers."""
     layer = FirstLayer.of(model)
     pairs = _named(smiles) or list(MOLECULES.items())
@@ -146,7 +148,7 @@ def model_figures(out: str | Path, model: Model, smiles: Sequence[str] = ()) -> 
     when = f"largest time t = {layer.time:.3g}, reach {reach:.2g} bonds"
     below = f"{about}: first layer, {when if layer.diffusion is not None else 'no diffusion'}"
     _write(out, "kernels", kernels_figure(title, below, drawn, names))
-    made: dict[str, Any] = {
+    made: dict[str, Numbers] = {
         "kernels": {"model": origin, "time": layer.time, "reach": reach, "molecules": told}
     }
     diffusions = model.members[0].diffusions()
@@ -159,7 +161,7 @@ def model_figures(out: str | Path, model: Model, smiles: Sequence[str] = ()) -> 
     return made
 
 
-def _origin(model: Model) -> dict[str, Any]:
+def _origin(model: Model) -> Numbers:
     """Which model it is: what it was trained on, and by which code."""
     title = str(model.notes.get("data", {}).get("title") or "unknown data")
     return {

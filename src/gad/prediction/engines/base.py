@@ -80,7 +80,7 @@ class PredictionSummary:
     targets: list[str]
     columns: list[str]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return asdict(self)
 

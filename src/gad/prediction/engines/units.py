@@ -251,6 +251,6 @@ class Folder:
         self._note(summary.to_dict())
         return summary
 
-    def _note(self, summary: dict[str, Any] | None) -> None:
+    def _note(self, summary: dict[str, object] | None) -> None:
         notes = {"identity": self.identity, "summary": summary, "parts": len(self.parts())}
         (self.place / _MANIFEST).write(json.dumps(notes, indent=1).encode())

@@ -52,7 +52,7 @@ class Pretrained:
     minutes: float
     sha256: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
         return asdict(self)
 
@@ -167,7 +167,7 @@ def _told(checkpoint: Path) -> Path:
     return checkpoint.with_suffix(".json")
 
 
-def _same_run(checkpoint: Path, identity: dict[str, Any], resume: bool) -> None:
+def _same_run(checkpoint: Path, identity: Mapping[str, object], resume: bool) -> None:
     """Begin a run, or go on with the same one."""
     path, now = _told(checkpoint), json.dumps(identity, sort_keys=True)
     if path.exists():
