@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from gad.cli.console import Outcome, facts, grid
-from gad.cli.options import argument, one_of, option
+from gad.cli.options import argument, number, one_of, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,14 +23,12 @@ def draw(
     ],
     atom: Annotated[
         int | None,
-        option(
-            "Where heat starts, at temperature 1; 0 is the first atom of the SMILES.",
-            min=0, metavar="I", panel=_HEAT,
+        number(
+            "Where heat starts, at temperature 1; 0 is the first atom of the SMILES.", "I", 0, _HEAT
         ),
     ] = None,
     time: Annotated[
-        float,
-        option("How long it spreads: about √T bonds far.", min=0, metavar="T", panel=_HEAT),
+        float, number("How long it spreads: about √T bonds far.", "T", 0, _HEAT)
     ] = 1.0,
     scheme: Annotated[
         str,

@@ -17,6 +17,7 @@ from gad.cli.options import (
     Smiles,
     Strict,
     argument,
+    number,
     option,
 )
 
@@ -55,10 +56,10 @@ def explain(
     ] = None,
     kernel: Annotated[
         int | None,
-        option(
+        number(
             "Also show what this atom receives from all others at the learned diffusion times; 0 "
             "is the first atom of the SMILES.",
-            min=0, metavar="ATOM", panel=OUTPUT,
+            "ATOM", 0, OUTPUT,
         ),
     ] = None,
     smiles: Smiles = None,

@@ -22,6 +22,7 @@ from gad.cli.options import (
     argument,
     changes,
     column,
+    number,
     one_of,
     option,
 )
@@ -111,10 +112,7 @@ def train(
             metavar="NAME",
         ),
     ] = None,
-    split: Annotated[
-        int,
-        option("Which of several splits of the data.", min=0, metavar="N", panel=SPLITTING),
-    ] = 0,
+    split: Annotated[int, number("Which of several splits of the data.", "N", 0, SPLITTING)] = 0,
     out: Annotated[
         Path | None,
         option("The folder of the run.", default="a new one in gad-runs", metavar="DIR"),
@@ -203,7 +201,7 @@ def reproduce(
             metavar="KEY=VALUE",
         ),
     ] = None,
-    seeds: Annotated[int, option("Train the best setting so often.", min=1, metavar="N")] = 10,
+    seeds: Annotated[int, number("Train the best setting so often.", "N", 1)] = 10,
     resume: Annotated[
         bool,
         option("Go on; what is finished is not repeated.", "--resume", panel=RUNNING),

@@ -52,6 +52,13 @@ def column(
     return option(text, *names, metavar="COL", panel=panel, default=default)
 
 
+def number(
+    text: str, metavar: str, least: float, panel: str | None = None, **more: Any
+) -> Any:  # fmt: skip
+    """An option that is a number, at least so large."""
+    return option(text, metavar=metavar, min=least, panel=panel, **more)
+
+
 def one_of(*names: str) -> dict[str, Any]:
     """What makes an option or argument one of these words, once or several times."""
 
@@ -72,12 +79,8 @@ def one_of(*names: str) -> dict[str, Any]:
 Model = Annotated[Path, argument("A model: model.gad of a training run.", "MODEL")]
 Smiles = Annotated[str | None, column("The column of the molecules; guessed if left out.")]
 Workers = Annotated[
-    int | None,
-    option(
-        "Processes that prepare molecules; all cores if left out.",
-        min=1, metavar="N", panel=RUNNING,
-    ),
-]  # fmt: skip
+    int | None, number("Processes that prepare molecules; all cores if left out.", "N", 1, RUNNING)
+]
 Json = Annotated[
     bool,
     option("Print one JSON object on stdout, and nothing else there.", "--json", panel=OUTPUT),
@@ -92,9 +95,8 @@ Settings = Annotated[
 ]
 Seed = Annotated[int | None, option("Short for --set seed=S.", metavar="S")]
 Minutes = Annotated[
-    float | None,
-    option("Stop after M minutes; --resume goes on.", min=0, metavar="M", panel=RUNNING),
-]
+    float | None, number("Stop after M minutes; --resume goes on.", "M", 0, RUNNING)
+]  # fmt: skip
 Accelerator = Annotated[
     str, option("Lightning's: cpu, gpu, mps, …", metavar="A", panel=HARDWARE)
 ]  # fmt: skip
@@ -195,10 +197,9 @@ class Learning:
     workers: Workers = None
     threads: Annotated[
         int | None,
-        option(
-            "Threads of the training itself.",
+        number(
+            "Threads of the training itself.", "N", 1, HARDWARE,
             default="OMP_NUM_THREADS, or up to four; for `gad tune` 1",
-            min=1, metavar="N", panel=HARDWARE,
         ),
     ] = None  # fmt: skip
     accelerator: Accelerator = "auto"

@@ -20,6 +20,7 @@ from gad.cli.options import (
     Workers,
     argument,
     column,
+    number,
     one_of,
     option,
 )
@@ -63,10 +64,7 @@ def predict(
     ] = False,
     neighbours: Annotated[
         int,
-        option(
-            "Add the K nearest training molecules with their measured values.",
-            min=0, metavar="K", panel=OUTPUT,
-        ),
+        number("Add the K nearest training molecules with their measured values.", "K", 0, OUTPUT),
     ] = 0,
     embeddings: Annotated[
         bool,
@@ -99,8 +97,7 @@ def predict(
         str, option("Where the networks run: cpu, gpu, auto, …", metavar="A", panel=HARDWARE)
     ] = "cpu",
     num_gpus: Annotated[
-        float | None,
-        option("Graphics cards of each Ray worker.", min=0, metavar="N", panel=HARDWARE),
+        float | None, number("Graphics cards of each Ray worker.", "N", 0, HARDWARE)
     ] = None,
     strict: Strict = False,
     as_json: Json = False,

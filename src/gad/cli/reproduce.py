@@ -18,6 +18,7 @@ from gad.cli.options import (
     Recipe,
     Settings,
     changes,
+    number,
     one_of,
     option,
 )
@@ -41,23 +42,19 @@ class Reproduction:
             panel=MODEL,
         ),
     ] = None
-    seeds: Annotated[int, option("Run seeds 0, 1, … N − 1.", min=1, metavar="N", panel=MODEL)] = 1
+    seeds: Annotated[int, number("Run seeds 0, 1, … N − 1.", "N", 1, MODEL)] = 1
     seed: Annotated[
-        list[int] | None,
-        option("Run this seed instead; once for each.", min=0, metavar="S", panel=MODEL),
+        list[int] | None, number("Run this seed instead; once for each.", "S", 0, MODEL)
     ] = None
     limit: Annotated[
         int,
-        option(
+        number(
             "Use N molecules of each part, to try it out; such a run is marked short.",
-            min=0, metavar="N", show_default=False, panel=RUNNING,
+            "N", 0, RUNNING, show_default=False,
         ),
     ] = 0  # fmt: skip
     jobs: Annotated[
-        int,
-        option(
-            "Runs at once, each in a process with one thread.", min=1, metavar="N", panel=RUNNING
-        ),
+        int, number("Runs at once, each in a process with one thread.", "N", 1, RUNNING)
     ] = 2
     resume: Annotated[
         bool,
@@ -134,8 +131,7 @@ def zinc(
     model: Annotated[list[str] | None, _rows(ZINC, "gad-i")] = None,
     recipe: Recipe = "zinc-paper",
     budget: Annotated[
-        int,
-        option("The most parameters; the width follows.", min=1000, metavar="P", panel=MODEL),
+        int, number("The most parameters; the width follows.", "P", 1000, MODEL)
     ] = 100_000,
     reproduction: Reproduction,
 ) -> Outcome:
@@ -162,9 +158,9 @@ def qm9(
     recipe: Recipe = "qm9",
     budget: Annotated[
         int,
-        option(
+        number(
             "The most parameters of GAD-s, 0 for the recipe's width. DGN and PNA get as many.",
-            min=0, metavar="P", panel=MODEL,
+            "P", 0, MODEL,
         ),
     ] = 0,
     reproduction: Reproduction,

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 import typer
 
 from gad.cli.console import Outcome, errors, facts
-from gad.cli.options import argument, option
+from gad.cli.options import argument, number, option
 
 _MEGABYTE = 1 << 20
 
 
 def _limit(text: str, least: float = 1, metavar: str = "N") -> Any:
-    return option(text, min=least, metavar=metavar, panel="Limits of a request")
+    return number(text, metavar, least, "Limits of a request")
 
 
 def serve(
@@ -28,7 +28,7 @@ def serve(
     host: Annotated[
         str, option("Where to listen; 0.0.0.0 for the whole network.", metavar="ADDRESS")
     ] = "127.0.0.1",
-    port: Annotated[int, option("0 for any free one.", min=0, max=65535, metavar="N")] = 8000,
+    port: Annotated[int, number("0 for any free one.", "N", 0, max=65535)] = 8000,
     api_key: Annotated[
         str | None,
         option(
@@ -45,8 +45,7 @@ def serve(
     max_atoms: Annotated[int, _limit("Atoms of a molecule.")] = 1000,
     max_seconds: Annotated[float, _limit("Until it is answered.", 0.1, "S")] = 60,
     grace: Annotated[
-        float,
-        option("Seconds that requests under way have to end at a stop.", min=1, metavar="S"),
+        float, number("Seconds that requests under way have to end at a stop.", "S", 1)
     ] = 10,
 ) -> Outcome:  # fmt: skip
     """Answer HTTP requests with predictions, and show a page to look at molecules.

@@ -19,6 +19,7 @@ from gad.cli.options import (
     Json,
     Learning,
     Strict,
+    number,
     one_of,
     option,
 )
@@ -38,35 +39,26 @@ def train(
     resume: Annotated[bool, option("Go on with the run in --out.", "--resume")] = False,
     folds: Annotated[
         int | None,
-        option(
-            "Cross-validate in K folds; the model is the ensemble of them.",
-            min=2, metavar="K", panel=SPLITTING,
-        ),
+        number("Cross-validate in K folds; the model is the ensemble of them.", "K", 2, SPLITTING),
     ] = None,
     repeat: Annotated[
-        int,
-        option("Repeat the folds R times, each time others.", min=1, metavar="R", panel=SPLITTING),
+        int, number("Repeat the folds R times, each time others.", "R", 1, SPLITTING)
     ] = 1,
     ensemble: Annotated[
-        int,
-        option("Train N models that differ by their seed.", min=1, metavar="N", panel=MODEL),
+        int, number("Train N models that differ by their seed.", "N", 1, MODEL)
     ] = 1,
     start_from: Annotated[
         str | None,
         option(
             "What the weights start from: base, scratch, or a model (other targets are allowed).",
-            "--from",
-            metavar="base|scratch|MODEL",
-            default="as the recipe says",
-            panel=MODEL,
+            "--from", metavar="base|scratch|MODEL", default="as the recipe says", panel=MODEL,
         ),
     ] = None,
     freeze: Annotated[
         str | None,
         option(
             "Keep the encoder as it began: all of it, or its first N blocks.",
-            metavar="[all|N]",
-            panel=MODEL,
+            metavar="[all|N]", panel=MODEL,
         ),
     ] = None,
     baselines: Annotated[
@@ -92,7 +84,7 @@ def train(
         str, option("Lightning's: how many, of each machine.", metavar="D", panel=HARDWARE)
     ] = "auto",
     num_nodes: Annotated[
-        int, option("Lightning's: how many machines.", min=1, metavar="N", panel=HARDWARE)
+        int, number("Lightning's: how many machines.", "N", 1, HARDWARE)
     ] = 1,
     strategy: Annotated[
         str, option("Lightning's: ddp, …", metavar="S", panel=HARDWARE)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from gad.cli.console import Outcome, cell, facts, grid
-from gad.cli.options import OUTPUT, Json, Learning, option
+from gad.cli.options import OUTPUT, Json, Learning, number, option
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -28,10 +28,8 @@ def tune(
     ] = "default",
     trials: Annotated[
         int,
-        option(
-            "Go on until N trials are finished in all, old ones and other processes' too.",
-            min=1,
-            metavar="N",
+        number(
+            "Go on until N trials are finished in all, old ones and other processes' too.", "N", 1
         ),
     ] = 20,
     prune: Annotated[
