@@ -57,9 +57,10 @@ def open_page(browser, url):
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda r: r.url.startswith((url, "blob:")) or foreign.append(r.url))
         page.goto(url)
-        page.wait_for_selector("#prediction .value")
+        settled(page)
         return page
 
+    opened.wrong = wrong
     yield opened
     for context in contexts:
         context.close()
@@ -72,23 +73,53 @@ def page(open_page):
     return open_page()
 
 
+class Held:
+    """Requests to one address, kept waiting until they are let go."""
+
+    def __init__(self, page, pattern: str) -> None:
+        self.page, self.routes, self.free = page, [], False
+        page.route(pattern, self.take)
+
+    def take(self, route) -> None:
+        if self.free:
+            route.continue_()
+        else:
+            self.routes.append(route)
+
+    def wait(self, count: int = 1) -> None:
+        for _ in range(6_000):
+            if len(self.routes) >= count:
+                return
+            self.page.wait_for_timeout(10)
+        pytest.fail(f"{len(self.routes)} requests came, not {count}")
+
+    def let_go(self) -> None:
+        self.free = True
+        for route in self.routes:
+            route.continue_()
+
+
+def settled(page) -> None:
+    """Wait until everything that was asked for is answered and shown."""
+    page.wait_for_selector("main[aria-busy=false]")
+
+
 def typed(page, text: str) -> None:
     page.fill("#smiles", text)
+    settled(page)
 
 
 def test_what_is_typed_is_drawn_and_predicted(page, esol):
     smiles = "Cn1cnc2c1c(=O)n(C)c(=O)n2C"
     typed(page, smiles)
-    page.wait_for_function("() => window.gad.row && window.gad.row.smiles.startsWith('Cn1')")
     shown = float(page.inner_text("#prediction .value").split()[0].replace("−", "-"))
     assert shown == pytest.approx(float(gad.load(esol).predict([smiles])[0]), abs=0.006)
     assert page.locator("#molecule circle.atom").count() == 14
     assert page.locator("#prediction .interval").is_visible()
-    assert smiles.replace("(", "(") in page.evaluate("() => decodeURIComponent(location.hash)")
+    assert smiles in page.evaluate("() => decodeURIComponent(location.hash)")
 
 
 def test_atoms_are_coloured_by_their_share_and_neighbours_can_be_opened(page, esol):
-    page.wait_for_selector("#share-note:not(:empty)")
     shares = gad.load(esol).explain([ASPIRIN])[0].atoms[:, 0]
     discs = page.locator("#molecule g circle").evaluate_all(
         "all => all.map(c => (c.getAttribute('fill').includes('cold') ? -1 : 1)"
@@ -100,18 +131,23 @@ def test_atoms_are_coloured_by_their_share_and_neighbours_can_be_opened(page, es
     assert near.count() == 3
     smiles = near.first.get_attribute("title")
     near.first.click()
-    page.wait_for_function("s => window.gad.row && window.gad.row.smiles === s", arg=smiles)
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles") == smiles
     assert page.input_value("#smiles") == smiles
 
 
 def test_an_error_is_said_and_goes_away(page):
     typed(page, "CC(C")
-    page.wait_for_selector("#problem:not([hidden])")
     assert "Parse Error" in page.inner_text("#problem")
     assert page.get_attribute("#smiles", "aria-invalid") == "true"
     typed(page, "CC(C)C")
-    page.wait_for_selector("#problem", state="hidden")
-    page.wait_for_function("() => window.gad.row && window.gad.row.smiles === 'CC(C)C'")
+    assert page.is_hidden("#problem")
+    assert page.evaluate("() => window.gad.row.smiles") == "CC(C)C"
+
+
+def dropped(page, name: str, text: str) -> None:
+    page.evaluate(DROP, [name, text])
+    settled(page)
 
 
 def exact(smiles: str, atom: int, time: float, scheme) -> tuple[np.ndarray, np.ndarray]:
@@ -146,6 +182,56 @@ def test_heat_spreads_from_the_atom_that_is_clicked(page):
     assert page.evaluate("() => window.gad.told.h.filter(x => x !== 0)") == [1]
 
 
+PICTURE = "() => document.querySelector('#heat-picture svg').outerHTML"
+
+
+def test_a_click_is_for_the_atom_that_is_seen_however_late_the_answers_come(page):
+    draw = Held(page, "**/v1/draw")
+    page.fill("#smiles", "c1ccncc1CCO")
+    before = page.evaluate(PICTURE)
+    draw.wait()
+    box = page.locator("#heat-picture circle.atom").nth(2).bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.evaluate(PICTURE) == before  # aspirin still, but that is not what is asked for
+    predict = Held(page, "**/v1/predict")
+    draw.let_go()
+    predict.wait()
+    page.locator("#heat-picture circle.atom").nth(2).click()
+    chosen = page.evaluate(PICTURE)
+    assert page.evaluate("() => [window.gad.smiles, window.gad.atom]") == ["c1ccncc1CCO", 2]
+    predict.let_go()
+    settled(page)
+    assert page.evaluate(PICTURE) == chosen
+    page.select_option("#model", "mixed")
+    settled(page)
+    page.select_option("#model", "esol")
+    settled(page)
+    assert page.evaluate(PICTURE) == chosen
+
+
+def test_the_last_thing_asked_for_is_the_one_shown(page):
+    predict = Held(page, "**/v1/predict")
+    page.click("#examples button:has-text('caffeine')")
+    predict.wait()
+    page.click("#examples button:has-text('ibuprofen')")
+    predict.wait(2)
+    predict.let_go()
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles").startswith("CC(C)Cc1")
+    assert page.evaluate("() => window.gad.smiles").startswith("CC(C)Cc1")
+
+
+def test_many_lines_show_the_first_before_the_table_comes(page):
+    table = Held(page, "**/v1/predict/file*")
+    page.fill("#smiles", "c1ccncc1CCO\nCCO")
+    table.wait()
+    page.locator("#heat-picture circle.atom").nth(2).click()
+    table.let_go()
+    settled(page)
+    assert page.locator("#table tbody tr").count() == 2
+    assert page.evaluate("() => [window.gad.row.smiles, window.gad.atom]") == ["c1ccncc1CCO", 2]
+
+
 def test_the_keyboard_is_enough(page):
     page.locator("#heat-picture circle.atom.source").focus()
     first = page.evaluate("() => window.gad.atom")
@@ -167,8 +253,7 @@ def test_the_keyboard_is_enough(page):
 
 def test_a_table_that_is_dropped_is_predicted_sorted_filtered_and_downloaded(page, client):
     text = "name,smiles\nzeta,CCO\nalpha,c1ccccc1\nbroken,C(\nmiddle,CCCCCCCC\n"
-    page.evaluate(DROP, ["some.csv", text])
-    page.wait_for_selector("#table tbody tr")
+    dropped(page, "some.csv", text)
     assert page.locator("#table tbody tr").count() == 4
     assert "1 could not be read" in page.inner_text("#many-told")
     page.click("#table th:has-text('name') button")
@@ -194,44 +279,106 @@ def test_a_table_that_is_dropped_is_predicted_sorted_filtered_and_downloaded(pag
     assert rows == [row for row in whole if row["name"] == "alpha"]
     page.wait_for_selector("#table td.drawn svg")
     page.click("#table td.drawn button")
-    page.wait_for_function("() => window.gad.row && window.gad.row.smiles === 'c1ccccc1'")
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles") == "c1ccccc1"
     assert "spans 2 dimensions" in page.inner_text("#heat-note")
 
 
 def test_many_lines_are_a_table_and_a_file_of_another_kind_is_refused(page):
     typed(page, "CCO ethanol\nC(\nc1ccccc1O phenol")
-    page.wait_for_selector("#table tbody tr")
     assert page.locator("#table tbody tr").count() == 3
     assert page.locator("#table td.bad").nth(1).inner_text() != ""
-    page.evaluate(DROP, ["report.pdf", "%PDF"])
-    page.wait_for_selector("#problem:not([hidden])")
+    dropped(page, "report.pdf", "%PDF")
     assert "report.pdf" in page.inner_text("#problem")
 
 
 def test_another_model_may_want_more(page):
     page.select_option("#model", "mixed")
-    page.wait_for_selector("#problem:not([hidden])")
+    settled(page)
     assert "mass" in page.inner_text("#problem")
+    assert page.inner_text("#prediction") == ""
     page.select_option("#model", "esol")
-    page.wait_for_selector("#problem", state="hidden")
+    settled(page)
+    assert page.is_hidden("#problem")
 
 
 def test_a_molecule_can_be_drawn_by_hand(page):
     page.click("#sketch")
-    page.wait_for_selector("#canvas canvas, #canvas *")
-    page.wait_for_timeout(500)
-    page.click("#sketch-take")
-    page.wait_for_function("() => document.getElementById('smiles').value.includes('c1ccccc1')")
-    page.wait_for_selector("#problem", state="hidden")
+    page.click("#sketch-take")  # as soon as it can be
+    settled(page)
+    assert "c1ccccc1" in page.input_value("#smiles")
+    assert page.is_hidden("#problem")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_phone_shows_all_of_it(open_page, scheme):
     page = open_page(375, 720, color_scheme=scheme, has_touch=True)
     typed(page, "CC1(C)S[C@@H]2[C@H](NC(=O)Cc3ccccc3)C(=O)N2[C@H]1C(=O)O\nCCO")
-    page.wait_for_selector("#table tbody tr")
     assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
     page.locator("#heat-picture circle.atom").nth(2).tap()
     assert page.evaluate("() => window.gad.atom") == 2
     ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert (int(ground.split("(")[1].split(",")[0]) < 60) == (scheme == "dark")
+
+
+def test_a_key_while_the_page_is_on_its_way_counts(open_page, url):
+    page = open_page()
+    models = Held(page, "**/v1/models")
+    page.goto(f"{url}?again", wait_until="commit")
+    models.wait()
+    page.fill("#smiles", "CCO")
+    models.let_go()
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles") == "CCO"
+    assert page.input_value("#smiles") == "CCO"
+
+
+def test_the_back_button_and_a_reload_show_what_was_there(page, url):
+    page.click("#examples button:has-text('caffeine')")
+    settled(page)
+    page.click("#examples button:has-text('ibuprofen')")
+    page.go_back()  # in the middle of a request
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles").startswith("Cn1cnc2")
+    typed(page, "CCO\nCCCO")
+    page.reload()
+    settled(page)
+    assert page.locator("#table tbody tr").count() == 2
+    page.goto(f"{url}#%E0%A4%A")  # no text at all
+    settled(page)
+    page.reload()
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles") == ASPIRIN
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    page.keyboard.press("End")
+    page.keyboard.type("C")
+    settled(page)
+    assert page.evaluate("() => window.gad.row.smiles") == ASPIRIN + "C"
+
+
+def test_a_table_without_rows_is_said_and_takes_nothing_away(open_page):
+    page = open_page()
+    for name, text in [("none.csv", ""), ("bare.csv", "smiles,name\n"), ("blank.smi", "\n")]:
+        dropped(page, name, text)
+        assert page.inner_text("#problem"), name
+        assert page.is_hidden("#many")
+    page.locator("#heat-picture circle.atom").nth(2).click()
+    assert page.evaluate("() => [window.gad.smiles, window.gad.atom]") == [ASPIRIN, 2]
+    refused = [text for text in open_page.wrong if "422" in text]  # the browser tells of these
+    assert len(refused) == 2
+    open_page.wrong.clear()
+
+
+def test_ten_thousand_rows_and_another_model_for_them(page):
+    chains = "".join(f"{'C' * (1 + k % 40)}O,{k}\n" for k in range(10_000))
+    dropped(page, "long.csv", "smiles,mass\n" + chains)
+    assert page.inner_text("#many-told") == "10,000 of 10,000 rows"
+    assert page.locator("#table tbody tr").count() == 25
+    page.click("#leaf button:has-text('Next')")
+    assert page.locator("#table tbody tr td:nth-child(3)").first.inner_text() == "25"
+    assert page.input_value("#smiles") == ""
+    page.select_option("#model", "mixed")  # the same table again
+    settled(page)
+    assert "10,000 rows" in page.inner_text("#many-told")
+    assert "band_pred" in page.inner_text("#table thead")

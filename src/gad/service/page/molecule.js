@@ -42,7 +42,6 @@ export class Molecule {
     svg.addEventListener("keydown", (event) => this.step(event));
     this.svg = svg;
     place.replaceChildren(svg);
-    place.classList.remove("stale");
   }
 
   atom([x, y], i) {
@@ -114,6 +113,11 @@ export class Molecule {
       this.blobs[i].setAttribute("opacity", share.toFixed(4));
       this.atoms[i].firstChild.textContent = `${this.name(i)}: ${say(value)}`;
     });
+  }
+
+  plain() {
+    this.blobs.forEach((disc) => disc.setAttribute("opacity", 0));
+    this.atoms.forEach((atom, i) => { atom.firstChild.textContent = this.name(i); });
   }
 
   // Arrowheads on the bonds, up the slope of the field; as strong as the field is.

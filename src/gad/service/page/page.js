@@ -19,16 +19,21 @@ const ENDINGS = {
   sdf: "chemical/x-mdl-sdfile", parquet: "application/vnd.apache.parquet",
 };
 
-const state = { models: [], target: 0, atom: 0, scheme: "implicit", filter: "dx", row: null };
+const state = { models: [], smiles: null, target: 0, atom: 0, scheme: "implicit", filter: "dx", row: null };
 const table = new Table(open);
 const model = () => state.models.find((one) => one.name === $("model").value);
+const lines = () => $("smiles").value.split("\n").map((line) => line.trim()).filter(Boolean);
 
 // ------------------------------------------------------------------ what is asked
 
+// One thing is asked at a time: a newer wish ends the older one, also one that waits for the typing to stop.
 let running = null;
+let pause = null;
 function begin() {
   running?.abort();
+  clearTimeout(pause);
   running = new AbortController();
+  document.querySelector("main").setAttribute("aria-busy", "true");
   return running.signal;
 }
 
@@ -38,24 +43,30 @@ function complain(text) {
   $("smiles").setAttribute("aria-invalid", String(Boolean(text)));
 }
 
+let loaded = null; // the models
+let again = typed; // what a change of model repeats
+
 async function guarded(work) {
   const signal = begin();
   try {
-    await work(signal);
+    await loaded;
+    if (!signal.aborted) await work(signal);
   } catch (error) {
-    if (error.name === "AbortError" || signal.aborted) return;
+    if (signal.aborted) return;
     if (!(error instanceof api.Refused)) throw error;
     complain(error.message);
+  } finally {
+    if (!signal.aborted) document.querySelector("main").setAttribute("aria-busy", "false");
   }
 }
 
 function typed() {
-  const lines = $("smiles").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  again = typed;
+  const asked = lines();
   grow();
-  if (lines.length > 1) return guarded((signal) => many(lines, signal));
+  if (asked.length > 1) return guarded((signal) => many(asked, signal));
   table.hide();
-  remember(lines[0] || "");
-  return lines.length ? guarded((signal) => one(lines[0], signal)) : nothing();
+  return guarded(async (signal) => (asked.length ? one(asked[0], signal) : nothing()));
 }
 
 function grow() {
@@ -63,52 +74,87 @@ function grow() {
   box.rows = Math.min(6, Math.max(1, box.value.split("\n").length));
 }
 
-function remember(smiles) {
-  history.replaceState(null, "", smiles ? `#${encodeURIComponent(smiles)}` : location.pathname);
+// The address names what is typed, unless that is long. What was chosen, an example or a neighbour,
+// is a step that the back button undoes; typing is none.
+function remember(step) {
+  const text = lines().join("\n");
+  const address = text && text.length < 2000 ? `#${encodeURIComponent(text)}` : location.pathname;
+  history[step ? "pushState" : "replaceState"](null, "", address);
+}
+
+function recall() {
+  try {
+    return decodeURIComponent(location.hash.slice(1));
+  } catch { return ""; } // not written by this page
+}
+
+function write(text, step = true) {
+  $("smiles").value = text;
+  remember(step);
+  return typed();
 }
 
 function nothing() {
-  begin();
   complain("");
   for (const id of ["one", "heat"]) $(id).hidden = true;
 }
 
 // One molecule out of the table, or a neighbour: shown above, and the table stays.
 function open(smiles) {
-  if ($("many").hidden) { $("smiles").value = smiles; grow(); remember(smiles); }
   window.scrollTo({ top: 0, behavior: matchMedia("(prefers-reduced-motion: reduce)").matches ? "auto" : "smooth" });
-  return guarded((signal) => one(smiles, signal));
+  return $("many").hidden ? write(smiles) : guarded((signal) => one(smiles, signal));
 }
 
 // ------------------------------------------------------------------ one molecule
 
 async function one(smiles, signal) {
-  const name = model().name;
-  const [drawing] = await api.draw({ smiles: [smiles], geometry: true }, signal);
-  if (drawing.error) {
-    complain(drawing.error);
-    document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
-    return;
+  const problem = await drawn(smiles, signal);
+  complain(problem);
+  if (problem) document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
+  else await predicted(smiles, signal);
+}
+
+// Pictures that show this molecule already stay, with the atom that was chosen. Those of another cannot
+// be clicked while it comes: a click is always for the atom that is seen. Or why there are none.
+async function drawn(smiles, signal) {
+  if (smiles !== state.smiles) {
+    $("heat-picture").inert = true;
+    const [drawing] = await api.draw({ smiles: [smiles], geometry: true }, signal);
+    if (drawing.error) return drawing.error;
+    state.smiles = smiles;
+    state.drawing = drawing;
+    state.molecule = new Molecule($("molecule"), drawing, `The structure of ${smiles}`);
+    if (drawing.geometry) warm(drawing);
   }
-  complain("");
+  $("heat-picture").inert = false;
+  document.querySelectorAll(".picture").forEach((p) => p.classList.remove("stale"));
   $("one").hidden = false;
+  $("heat").hidden = !state.drawing.geometry;
+  return "";
+}
+
+async function predicted(smiles, signal) {
+  const { name, features } = model();
   state.row = null;
-  state.molecule = new Molecule($("molecule"), drawing, `The structure of ${smiles}`);
-  $("share-key").hidden = true;
-  $("share-note").textContent = "";
-  warm(drawing);
-  const { features } = model();
-  if (features.length) {
-    $("prediction").replaceChildren();
-    $("near").replaceChildren();
-    complain(`This model also wants the columns ${features.join(", ")}: open a table that has them.`);
-    return;
+  state.molecule.plain();
+  $("share-key").classList.add("unseen");
+  $("prediction").parentElement.classList.add("stale");
+  try {
+    if (features.length) {
+      throw new api.Refused(`This model also reads the columns ${features.join(", ")}: `
+        + ($("many").hidden ? "open a table that has them." : "its predictions are in the table."));
+    }
+    const answer = await api.predict({ smiles: [smiles], model: name, explain: true, neighbours: 3 }, signal);
+    const [row] = answer.predictions;
+    if (row.error) throw new api.Refused(row.error);
+    state.row = row;
+    tell();
+  } catch (error) {
+    if (!signal.aborted) for (const id of ["prediction", "near", "share-note"]) $(id).replaceChildren();
+    throw error;
+  } finally {
+    if (!signal.aborted) $("prediction").parentElement.classList.remove("stale");
   }
-  const answer = await api.predict({ smiles: [smiles], model: name, explain: true, neighbours: 3 }, signal);
-  if (signal.aborted) return;
-  [state.row] = answer.predictions;
-  if (state.row.error) { complain(state.row.error); return; }
-  tell();
 }
 
 function tell() {
@@ -132,7 +178,7 @@ function tell() {
 // likeliest one.
 function share(place, target) {
   const told = state.row.explanation;
-  $("share-key").hidden = !told;
+  $("share-key").classList.toggle("unseen", !told);
   $("share-note").textContent = "";
   if (!told || told.atoms.length !== state.molecule.atoms.length) return;
   const width = ({ kind, classes }) => (kind === "multiclass" ? classes.length : 1);
@@ -151,8 +197,6 @@ function share(place, target) {
 // ------------------------------------------------------------------ heat
 
 function warm(drawing) {
-  $("heat").hidden = !drawing.geometry;
-  if (!drawing.geometry) return;
   state.operators = new Operators(drawing.geometry);
   state.left = new Molecule($("heat-picture"), drawing, "Where heat starts", choose);
   state.right = new Molecule($("filter-picture"), drawing, "The directional filter of that heat");
@@ -221,29 +265,33 @@ function pressed(group, key, name) {
 
 // ------------------------------------------------------------------ many molecules
 
-async function many(lines, signal) {
-  const split = lines.map((line) => /^(\S+)\s*(.*)$/.exec(line).slice(1));
+async function many(asked, signal) {
+  const split = asked.map((line) => /^(\S+)\s*(.*)$/.exec(line).slice(1));
   const named = split.some(([, name]) => name);
   const cell = (text) => `"${text.replaceAll('"', '""')}"`;
   const rows = split.map(([smiles, name]) => (named ? `${cell(smiles)},${cell(name)}` : cell(smiles)));
   const text = `${named ? "smiles,name" : "smiles"}\n${rows.join("\n")}\n`;
+  await drawn(split[0][0], signal); // at once, as if it were alone
   await tabled(new Blob([text]), ENDINGS.csv, signal);
-  const first = split.map(([smiles]) => smiles)[0];
-  if (!signal.aborted) await one(first, signal);
+  await first(signal);
 }
 
 async function tabled(blob, kind, signal) {
   $("many").hidden = false;
   $("many-told").textContent = "predicting …";
-  let text;
   try {
-    text = await api.predictTable(blob, kind, model().name, signal);
+    const text = await api.predictTable(blob, kind, model().name, signal);
+    if (!table.show(text)) throw new api.Refused("The table has no rows.");
   } catch (error) {
-    if (error.name !== "AbortError") table.hide();
+    if (!signal.aborted) table.hide();
     throw error;
   }
-  complain("");
-  table.show(text);
+}
+
+// Above the table, the first of its molecules that can be read.
+async function first(signal) {
+  const smiles = table.readable();
+  return smiles === undefined ? nothing() : one(smiles, signal);
 }
 
 function opened(file) {
@@ -254,9 +302,11 @@ function opened(file) {
   }
   guarded(async (signal) => {
     await tabled(file, kind, signal);
-    for (const id of ["one", "heat"]) $(id).hidden = true;
-    const good = table.smiles < 0 ? null : table.rows.find((row) => table.bad < 0 || row[table.bad] === "");
-    if (good) await one(good[table.smiles], signal);
+    again = () => opened(file);
+    $("smiles").value = "";
+    grow();
+    remember(false);
+    await first(signal);
   });
 }
 
@@ -265,24 +315,38 @@ function opened(file) {
 let editor = null;
 async function sketch() {
   $("sketcher").showModal();
+  $("sketch-take").disabled = true; // until there is something to take
   const OCL = await import("/page/openchemlib.js");
   if (!editor) editor = new OCL.CanvasEditor($("canvas"), { initialMode: "molecule" });
   let molecule = new OCL.Molecule(0, 0);
   const written = $("smiles").value.split("\n")[0].trim();
   try { if (written) molecule = OCL.Molecule.fromSmiles(written); } catch { /* begin anew */ }
   editor.setMolecule(molecule);
+  $("sketch-take").disabled = false;
 }
 
 // ------------------------------------------------------------------ hands
 
-let pause = null;
-$("smiles").addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(typed, 180); });
+function soon(wait) {
+  begin();
+  $("heat-picture").inert = true;
+  pause = setTimeout(() => { remember(false); typed(); }, wait);
+}
+$("smiles").addEventListener("input", () => soon(180));
 $("smiles").addEventListener("keydown", (event) => {
-  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) typed();
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) soon(0);
 });
-$("model").addEventListener("change", () => { learned(); typed(); });
+addEventListener("popstate", () => {
+  $("smiles").value = recall() || EXAMPLES.aspirin;
+  typed();
+});
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address is the molecule's
+  $("smiles").focus();
+});
+$("model").addEventListener("change", () => { learned(); again(); });
 $("file").addEventListener("change", (event) => { if (event.target.files[0]) opened(event.target.files[0]); event.target.value = ""; });
-$("time").addEventListener("input", spread);
+$("time").addEventListener("input", () => { if (playing) play(); spread(); });
 $("play").addEventListener("click", play);
 pressed(["dx", "av"], "filter", "filter");
 pressed(["implicit", "spectral"], "scheme", "scheme");
@@ -290,8 +354,7 @@ $("sketch").addEventListener("click", sketch);
 $("sketch-leave").addEventListener("click", () => $("sketcher").close());
 $("sketch-take").addEventListener("click", () => {
   $("sketcher").close();
-  $("smiles").value = editor ? editor.getMolecule().toIsomericSmiles() : "";
-  typed();
+  write(editor.getMolecule().toIsomericSmiles());
 });
 
 let dragged = 0;
@@ -307,17 +370,17 @@ addEventListener("drop", (event) => {
   if (event.dataTransfer.files[0]) opened(event.dataTransfer.files[0]);
 });
 
-async function start() {
+function start() {
   for (const [name, smiles] of Object.entries(EXAMPLES)) {
-    $("examples").append(make("button", { type: "button", textContent: name, onclick: () => { $("smiles").value = smiles; typed(); } }));
+    $("examples").append(make("button", { type: "button", textContent: name, onclick: () => write(smiles) }));
   }
-  try {
-    state.models = await api.models();
-  } catch (error) { complain(error.message); return; }
-  for (const { name } of state.models) $("model").append(make("option", { value: name, textContent: name }));
-  learned();
-  $("smiles").value = decodeURIComponent(location.hash.slice(1)) || EXAMPLES.aspirin;
-  typed();
+  loaded = api.models().then((models) => {
+    state.models = models;
+    for (const { name } of models) $("model").append(make("option", { value: name, textContent: name }));
+    learned();
+  });
+  // Something may be typed already, while the page was on its way.
+  write($("smiles").value || recall() || EXAMPLES.aspirin, false);
 }
 
 window.gad = state; // for the curious, and for tests

@@ -75,7 +75,8 @@ export async function neighbours(place, row, target, open) {
   if (!near.length) { place.replaceChildren(); return; }
   const grid = make("div", { className: "near" });
   const buttons = near.map((one) => {
-    const button = make("button", { type: "button", title: one.smiles });
+    // The place of its picture is kept, so nothing below moves when that comes.
+    const button = make("button", { type: "button", title: one.smiles }, element("svg", { viewBox: "0 0 160 110" }));
     const value = one.values[target.name];
     button.append(make("span", { textContent: value === null || value === undefined ? "no label" : `measured ${shown(value)}` }),
       make("span", { textContent: `similarity ${one.similarity.toFixed(2)}` }));
@@ -86,6 +87,6 @@ export async function neighbours(place, row, target, open) {
   place.replaceChildren(make("h3", { textContent: "Nearest molecules it has learned from" }), grid);
   try {
     const drawings = await draw({ smiles: near.map((one) => one.smiles), width: 160, height: 110 });
-    buttons.forEach((button, k) => { if (drawings[k].svg) button.prepend(picture(drawings[k])); });
+    buttons.forEach((button, k) => { if (drawings[k].svg) button.firstChild.replaceWith(picture(drawings[k])); });
   } catch { /* the words are there */ }
 }

@@ -39,8 +39,10 @@ export class Table {
     this.link.addEventListener("click", () => this.offer());
   }
 
+  // Whether there is something to show.
   show(text) {
     [this.names, ...this.rows] = parseCSV(text);
+    if (!this.rows.length) return false;
     this.numeric = this.names.map((_, c) => this.rows.some((row) => row[c] !== "")
       && this.rows.every((row) => row[c] === "" || Number.isFinite(Number(row[c]))));
     this.smiles = this.names.findIndex((name) => /smiles/i.test(name));
@@ -51,6 +53,13 @@ export class Table {
     this.filter.value = "";
     this.place.hidden = false;
     this.choose();
+    return true;
+  }
+
+  // The first molecule that could be read, if there is one.
+  readable() {
+    if (this.smiles < 0) return undefined;
+    return this.rows.find((row) => this.bad < 0 || row[this.bad] === "")?.[this.smiles];
   }
 
   hide() { this.place.hidden = true; this.rows = null; }
