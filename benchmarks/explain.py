@@ -73,12 +73,14 @@ def compare(model: gad.prediction.predictor.Predictor, texts: list[str]) -> dict
     """Correlations with Crippen's own contributions, and how exactly contributions add up."""
     scale, whys = float(model.model.scales[0].labels[1, 0]), model.explain(texts)
     sums = np.array([why.baseline + why.atoms.sum(0) + why.whole - why.prediction for why in whys])
+    before = np.array([why.remainder for why in whys])
     found = correlations(texts, [why.atoms[:, 0] for why in whys])
     return {
         "molecules": len(found),
         "mean_pearson_r": float(np.mean(found)),
         "median_pearson_r": float(np.median(found)),
         "fidelity": float(model.contributions.fidelity[0]),
+        "largest_remainder_before_correction_in_scales": float(abs(before).max() / scale),
         "largest_remainder_in_scales": float(abs(sums).max() / scale),
         "mean_particular_in_scales": float(np.mean([abs(w.particular[0]) for w in whys]) / scale),
     }

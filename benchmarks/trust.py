@@ -36,7 +36,8 @@ from gad.machine import machine
 from gad.prediction.difficulty import CANDIDATES, choose_difficulty
 from gad.prediction.intervals import quantile
 from gad.prediction.predictor import Predictor
-from gad.prediction.probabilities import Recalibration, Sets, calibration_error
+from gad.prediction.probabilities import Sets, calibration_error
+from gad.prediction.recalibration import Recalibration
 from gad.prediction.trust import CALIBRATION, NEAREST
 from gad.settings.recipe import parse_setting
 from gad.training.folder import code_commit

@@ -269,6 +269,7 @@ def several_kinds() -> RunSummary:
     one = {
         "calibration_error": 0.04,
         "before": 0.09,
+        "recalibration": "line",
         "size": 1.3,
         "classes": {"no": 0.9, "yes": None},
     }
@@ -311,4 +312,6 @@ def test_trust_is_told_on_the_page_and_in_the_terminal():
     out = io.StringIO()
     Console(file=out, width=120).print(terminal_summary(several_kinds()))
     assert "90 % intervals hold 90.0 % of held-out values" in out.getvalue()
-    assert "hit: expected calibration error 0.04 (0.09 before recalibration)" in out.getvalue()
+    assert (
+        "hit: expected calibration error 0.04 (0.09 before recalibration by line)" in out.getvalue()
+    )

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _ENDINGS = (".html", ".csv", ".svg", ".png")
 # Molecules whose atoms are printed.
 _PRINTED = 3
+_TOLD = ("prediction", "baseline", "whole", "particular", "remainder", "atoms")
 
 
 def explain(
@@ -109,10 +110,7 @@ def explain(
             {
                 "row": row + 1,
                 "smiles": "" if found.blocks else why.text,
-                **{
-                    name: getattr(why, name)[..., found.places].tolist()
-                    for name in ("prediction", "baseline", "whole", "particular", "atoms")
-                },
+                **{name: getattr(why, name)[..., found.places].tolist() for name in _TOLD},
             }
             for row, why in zip(found.rows, found.found, strict=True)
         ],

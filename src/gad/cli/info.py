@@ -84,9 +84,16 @@ def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str |
         + (f", by {by[name]}: ± {q * width[name]:.4g} on average" if name in by else "")
         for name, q in (told.get("q") or {}).items()
     ]
+    classes = [
+        f"{name}: expected calibration error {own['calibration_error']:.3g}, "
+        f"recalibrated by {own.get('recalibration', 'line')}"
+        for name, own in (told.get("classes") or {}).items()
+        if own.get("calibration_error") is not None
+    ]
     domain, kept = parts.get("domain"), parts.get("neighbours")
     return {
         "interval": "; ".join(intervals) or None,
+        "probabilities": "; ".join(classes) or None,
         "domain": domain
         and f"{domain['by']}: inside to {domain['inside']:.3g}, edge to {domain['edge']:.3g}",
         "neighbours": f"{kept['molecules']:,} training molecules" if kept else None,

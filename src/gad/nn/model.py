@@ -150,11 +150,7 @@ class GAD(nn.Module):
         graph_attr: Tensor | None = None,
     ) -> Tensor:
         """What the head reads: [B, R + graph_channels], or [N, C] without a readout."""
-        h: Tensor = x if self.encoder is None else self.encoder(x)
-        if edge_attr is not None and self.edge_encoder is not None:
-            edge_attr = self.edge_encoder(edge_attr)
-        for block in self.blocks:
-            h = block(h, operators, edge_attr)
+        h = self.states(x, operators, edge_attr)
         if (graph_attr is None) != (self.graph_channels == 0):
             raise ValueError(
                 f"this model was made for {self.graph_channels} graph features, but graph_attr "
@@ -166,6 +162,15 @@ class GAD(nn.Module):
         if graph_attr is not None:
             pooled = torch.cat([pooled, graph_attr.to(pooled.dtype)], dim=1)
         return pooled
+
+    def states(self, x: Any, operators: GraphOperators, edge_attr: Any = None) -> Tensor:
+        """What the blocks leave at every node: [N, C]."""
+        h: Tensor = x if self.encoder is None else self.encoder(x)
+        if edge_attr is not None and self.edge_encoder is not None:
+            edge_attr = self.edge_encoder(edge_attr)
+        for block in self.blocks:
+            h = block(h, operators, edge_attr)
+        return h
 
     @property
     def embedding_channels(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -328,9 +328,13 @@ class Predictor:
                 network if blend is None else blend(network, packed.counts, packed.graph_values)
                 for network, blend in zip(outputs, self.blends, strict=True)
             ]
+        return self.in_units(mixed), embedded
+
+    def in_units(self, outputs: Iterable[Tensor]) -> Tensor:
+        """Outputs of every member → values in user units, or probabilities [members, G, W]."""
         task, scales = self.model.task, self.model.scales
-        told = [task.to_user(own, scale) for own, scale in zip(mixed, scales, strict=True)]
-        return torch.stack(told), embedded
+        told = [task.to_user(own, scale) for own, scale in zip(outputs, scales, strict=True)]
+        return torch.stack(told)
 
     @cached_property
     def blends(self) -> list[Blend | None]:

@@ -4,7 +4,8 @@ Three parts of a model file: ``domain`` (:mod:`gad.prediction.domain`), ``neighb
 (:mod:`gad.prediction.neighbours`) unless the training set is not to be disclosed, and
 ``calibration``: for every number the half-width of an interval and the difficulty σ that it is
 multiplied by (:mod:`gad.prediction.difficulty`), for every class what makes its probability honest
-and when it is in a prediction set (:mod:`gad.prediction.probabilities`).
+(:mod:`gad.prediction.recalibration`) and when it is in a prediction set
+(:mod:`gad.prediction.probabilities`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from gad.prediction.difficulty import Difficulty
 from gad.prediction.domain import Domain
 from gad.prediction.model_file import Model, Part
 from gad.prediction.neighbours import Near, Neighbours
-from gad.prediction.probabilities import Recalibration, Sets, recalibration_of
+from gad.prediction.probabilities import Sets
+from gad.prediction.recalibration import Recalibration
 from gad.settings.task import Task
 
 Floats = npt.NDArray[np.float64]
@@ -75,7 +77,7 @@ class Calibrated:
             float(values.get("half", np.nan)),
             float(values.get("scaled", np.nan)),
             Difficulty.from_dict(values["difficulty"]) if "difficulty" in values else Difficulty(),
-            Recalibration() if again is None else recalibration_of(again),
+            Recalibration() if again is None else Recalibration.from_dict(again),
             None if sets is None else Sets(tuple(float(least) for least in sets)),
         )
 

@@ -80,15 +80,14 @@ class ClassTrust:
 
     Attributes:
         calibration_error, before: the expected one, and what it was without recalibrating.
-        slope, shift: by which logits are recalibrated.
+        recalibration: of logits: none, line or steps.
         coverage, size: the share of sets that hold the truth, and their mean size.
         classes: the share of each class's molecules that have it in their set.
     """
 
     calibration_error: float | None = None
     before: float | None = None
-    slope: float = 1.0
-    shift: float = 0.0
+    recalibration: str = "none"
     coverage: float | None = None
     size: float | None = None
     classes: dict[str, float | None] = field(default_factory=dict)

@@ -187,7 +187,7 @@ def trust(summary: RunSummary) -> list[str]:
     for target, own in told.classes.items():
         text = f"{target}: expected calibration error {number(own.calibration_error)}"
         if own.before != own.calibration_error:
-            text += f" ({number(own.before)} before recalibration)"
+            text += f" ({number(own.before)} before recalibration by {own.recalibration})"
         if own.size is not None:
             text += f"; a set holds {number(own.size)} classes"
         lines.append(text)

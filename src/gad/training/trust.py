@@ -23,12 +23,8 @@ from gad.prediction.intervals import coverage_of_partitions, enough, quantile
 from gad.prediction.model_file import Model
 from gad.prediction.neighbours import KEPT, Neighbours
 from gad.prediction.predictor import one_thread
-from gad.prediction.probabilities import (
-    Recalibration,
-    Sets,
-    calibration_error,
-    coverage_of_sets,
-)
+from gad.prediction.probabilities import Sets, calibration_error, coverage_of_sets
+from gad.prediction.recalibration import Recalibration
 from gad.prediction.trust import NEAREST, Calibrated, Trust, spread_of
 from gad.report.summary import ClassTrust, Uncertainty
 from gad.reporter import Reporter
@@ -328,8 +324,7 @@ def _classes(
     summary = ClassTrust(
         calibration_error(honest, labels),
         calibration_error(raw, labels),
-        again.slope,
-        again.shift,
+        again.kind,
         told["coverage"],
         told["size"],
         dict(zip(names, told["classes"], strict=True)),

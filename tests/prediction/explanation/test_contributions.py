@@ -12,9 +12,8 @@ from gad.data.store.molecules import Preparation, read_molecules
 from gad.prediction.explanation.contributions import (
     GROUP,
     TYPE,
-    VALUE,
+    Additive,
     Atoms,
-    Contributions,
 )
 from gad.prediction.explanation.groups import types_and_groups
 from tests.reference import crippen
@@ -24,60 +23,38 @@ def test_crippens_contributions_are_found_in_his_sums():
     texts = list(load_esol().smiles)
     packed = read_molecules(texts, Preparation(Featurizer()))
     values = np.array([[Crippen.MolLogP(Chem.MolFromSmiles(text))] for text in texts])
-    held, molecule = np.arange(0, len(texts), 8), packed.operators.batch.numpy()
-    given = Atoms(*types_and_groups(packed), molecule, np.zeros((len(texts), 0)))
-    known = Contributions.of(given, values, held)
-    assert known.fidelity[0] > 0.97
-    atoms, whole, _ = known.explain(given, values)
-    assert not whole.any()
-    found = []
-    for k in held:
-        own, truth = atoms[molecule == k, 0], crippen.contributions(texts[k])
-        np.testing.assert_allclose(own.sum() + known.baseline[0], values[k, 0], atol=1e-9)
+    molecule = packed.operators.batch.numpy()
+    given = Atoms(*types_and_groups(packed), molecule, len(texts))
+    held = np.arange(len(texts)) % 8 == 0
+    groups = Additive.of(given, values, ~held)
+    atoms, found, sums = groups(given)[:, 0], [], []
+    for k in np.flatnonzero(held):
+        own, truth = atoms[molecule == k], crippen.contributions(texts[k])
+        sums.append(own.sum() + groups.offset[0])
         if len(own) > 2 and truth.std() > 1e-6:
             found.append(np.corrcoef(own, truth)[0, 1])
     assert np.mean(found) > 0.85
+    assert np.corrcoef(sums, values[held, 0])[0, 1] > 0.98
 
 
-def test_the_algebra_is_that_of_conditioning_a_normal_distribution():
+def test_the_algebra_is_that_of_a_normal_posterior():
     random = np.random.default_rng(0)
     molecule = np.repeat(np.arange(40), 5)
     types, groups = random.integers(0, 4, 200), random.integers(0, 9, 200) + (1 << 62)
-    predicted, values = random.normal(size=(40, 2)), random.normal(size=(40, 3))
-    held = np.array([0, 1, 2])
-    known = Contributions.of(Atoms(types, groups, molecule, values), predicted, held)
-    # A molecule with a type and a group nobody has seen.
-    new_types, new_groups = np.array([0, 3, 77, 77]), groups[:4].copy()
-    new_groups[3] = (1 << 62) + 999
-    told, z = np.array([[1.5, -2.0]]), random.normal(size=3)
-    new = Atoms(new_types, new_groups, np.zeros(4, dtype=int), z[None])
-    atoms, whole, rest = known.explain(new, told)
-
-    keys = np.unique(np.concatenate([types, groups, new_types, new_groups]))
-    prior = np.append(np.where(keys < 1 << 62, 1 / TYPE, 1 / GROUP), np.full(3, 1 / VALUE))
-
-    def features(of_types, of_groups):
-        counts = (keys == of_types[:, None]) * 1.0 + (keys == of_groups[:, None]) * 1.0
-        return np.concatenate([counts, np.zeros((len(counts), 3))], axis=1)
-
-    x = features(types, groups)
-    design = np.stack([x[molecule == k].sum(0) for k in range(3, 40)])
-    design[:, -3:] = values[3:]
-    # With a flat prior on b; the noise has variance 1.
-    design = np.concatenate([design, np.ones((37, 1))], axis=1)
-    full = np.diag(np.append(prior, 1e6))
+    sums, used = random.normal(size=(40, 2)), np.arange(40) > 2
+    found = Additive.of(Atoms(types, groups, molecule, 40), sums, used)
+    # By conditioning a normal distribution; the noise has variance 1, b a flat prior.
+    keys = np.unique(np.concatenate([types, groups]))
+    x = (keys == types[:, None]) * 1.0 + (keys == groups[:, None]) * 1.0
+    design = np.stack([np.append(x[molecule == k].sum(0), 1.0) for k in range(3, 40)])
+    full = np.diag(np.append(np.where(keys < 1 << 62, 1 / TYPE, 1 / GROUP), 1e6))
     gain = full @ design.T @ np.linalg.inv(design @ full @ design.T + np.eye(37))
-    mean, covariance = gain @ predicted[3:], full - gain @ design @ full
-    mean, covariance = mean[:-1], covariance[:-1, :-1]
-    own = features(new_types, new_groups)
-    last = np.append(np.zeros(len(keys)), z)
-    total = own.sum(0) + last
-    rho = told[0] - known.baseline - total @ mean
-    gain = covariance @ total / (total @ covariance @ total)
-    np.testing.assert_allclose(atoms, own @ mean + np.outer(own @ gain, rho), atol=1e-6)
-    np.testing.assert_allclose(whole[0], last @ mean + (last @ gain) * rho, atol=1e-6)
-    np.testing.assert_allclose(rest[0], rho, atol=1e-6)
-    np.testing.assert_allclose(atoms.sum(0) + whole[0], told[0] - known.baseline, atol=1e-12)
+    mean = gain @ sums[3:]
+    np.testing.assert_allclose(found.offset, mean[-1], atol=1e-6)
+    # A type and a group nobody has seen are worth nothing.
+    new = Atoms(np.array([0, 77]), np.append(groups[0], (1 << 62) + 999), np.zeros(2, int), 1)
+    own = mean[:-1][(keys == 0) | (keys == groups[0])].sum(0)
+    np.testing.assert_allclose(found(new), [own, [0.0, 0.0]], atol=1e-6)
 
 
 def test_groups_see_the_bond_and_not_the_order():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,8 +19,9 @@ from gad.chem import parse, parse_block, quiet
 from gad.chem.standardise import origins
 from gad.data.known import load_esol
 from gad.data.store.molecules import PackedMolecules, read_molecules
-from gad.prediction.explanation.contributions import NAME, Atoms, Contributions
+from gad.prediction.explanation.contributions import NAME, Additive, Atoms, Contributions
 from gad.prediction.explanation.groups import Integers, types_and_groups
+from gad.prediction.explanation.paths import Middle, Ways, middle_of, spread, ways_of
 from gad.settings.task import Task
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ _MOST_MOLECULES = 4000
 class Explanation:
     """Why a molecule's T predictions are what they are: n atoms, in the order of its SMILES.
 
-    ``atoms.sum(0) + whole == prediction − baseline``. T counts the columns of
+    ``atoms.sum(0) + whole == prediction − baseline``, see
+    :mod:`gad.prediction.explanation.contributions`. T counts the columns of
     :attr:`gad.prediction.predictor.Prediction.values`: one a target, one a class for three classes
     or more.
 
@@ -52,6 +55,8 @@ class Explanation:
             atoms do not, and the user's own columns. 0 where a model has none of them.
         particular: [T], how much of the prediction is this molecule's own: not what its groups of
             atoms contribute elsewhere.
+        remainder: [T], what was missing in the sum before the atoms shared it evenly: rounding, and
+            for several classes or an ensemble of classifiers what finite steps miss.
     """
 
     text: str
@@ -61,6 +66,7 @@ class Explanation:
     bonds: Floats | None
     whole: Floats
     particular: Floats
+    remainder: Floats
 
 
 def explain(
@@ -79,11 +85,11 @@ def explain(
         return found, rejects
     packed = read_molecules(texts, model.preparation, blocks=blocks)
     known, rows = predictor.contributions, packed.rows.tolist()
-    explained = of_structure(predictor, packed)
-    atoms, whole, rest = known.explain(_atoms(predictor, packed), explained)
-    # Whatever else takes part in a prediction, the user's own columns, is whole-molecule too.
     prediction = on_scale(model.task, told.values[rows])
-    whole += prediction - explained
+    atoms, whole, particular, remainder = _explained(predictor, packed)
+    # Whatever else takes part in a prediction, the user's own columns, is whole-molecule too.
+    if model.features:
+        whole += prediction - of_structure(predictor, packed)
     ends = packed.operators.graph_sizes.cumsum(0).tolist()
     for graph, row in enumerate(rows):
         if row in rejects:
@@ -102,9 +108,62 @@ def explain(
             own,
             None,
             whole[graph],
-            rest[graph],
+            particular[graph],
+            remainder[graph],
         )
     return found, rejects
+
+
+def _explained(
+    predictor: Predictor, packed: PackedMolecules
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """What atoms [N, T] and whole-molecule values [G, T] contribute; particular and remainder."""
+    known, predicted, atoms = (
+        predictor.contributions,
+        of_structure(predictor, packed),
+        _atoms(packed),
+    )
+    ways = _ways(predictor, packed, known.middle)
+    by_states, by_values = np.split(known.groups(atoms), 2, axis=1)
+    offset, other = np.split(known.groups.offset, 2)
+    size = packed.operators.graph_sizes.numpy().astype(np.float64)
+    own = ways.atoms.numpy() - by_states - (offset / size[:, None])[atoms.molecule]
+    moved = spread(predictor, packed.operators, torch.from_numpy(own)).numpy()
+    found = by_states + by_values + moved
+    whole = ways.whole.numpy() - other - _summed(atoms, by_values)
+    difference = predicted - known.baseline
+    remainder = difference - _summed(atoms, found) - whole
+    found += (remainder / size[:, None])[atoms.molecule]
+    return found, whole, difference - _summed(atoms, by_states + by_values), remainder
+
+
+def _ways(predictor: Predictor, packed: PackedMolecules, middle: Middle) -> Ways:
+    return ways_of(predictor, _plain(predictor, packed), middle, partial(_told, predictor))
+
+
+def _told(predictor: Predictor, outputs: torch.Tensor) -> torch.Tensor:
+    """Predictions [G, T] on the scale of contributions, by the outputs of all members."""
+    values = predictor.in_units(outputs).mean(0).numpy()
+    scaled = on_scale(predictor.model.task, predictor.trust.recalibrated(values))
+    return torch.from_numpy(scaled)
+
+
+def _atoms(packed: PackedMolecules) -> Atoms:
+    return Atoms(*types_and_groups(packed), packed.operators.batch.numpy(), len(packed))
+
+
+def _both(values: Floats) -> Floats:
+    """[…, 2T] → […, T]: what comes by states and what comes by whole-molecule values, together."""
+    by_states, by_values = np.split(values, 2, axis=-1)
+    together: Floats = by_states + by_values
+    return together
+
+
+def _summed(atoms: Atoms, values: Floats) -> Floats:
+    """Sums over the atoms of each molecule: [N, Q] → [G, Q]."""
+    found = np.zeros((atoms.molecules, values.shape[1]))
+    np.add.at(found, atoms.molecule, values)
+    return found
 
 
 def of_structure(predictor: Predictor, packed: PackedMolecules) -> Floats:
@@ -120,17 +179,6 @@ def _plain(predictor: Predictor, packed: PackedMolecules) -> PackedMolecules:
     own = own[:, : len(mean) - len(model.features)]
     added = mean[own.shape[1] :].expand(len(own), -1)
     return replace(packed, graph_values=torch.cat([own, added], dim=1))
-
-
-def _atoms(predictor: Predictor, packed: PackedMolecules) -> Atoms:
-    """Types and groups, and what is known of whole molecules: standardised values, a blend."""
-    packed = _plain(predictor, packed)
-    values = [predictor.model.scales[0].standardise(packed.graph_values).double()]
-    beside = [b.beside(packed.counts, packed.graph_values) for b in predictor.blends if b]
-    if beside:
-        values.append(torch.stack(beside).mean(0))
-    types, groups = types_and_groups(packed)
-    return Atoms(types, groups, packed.operators.batch.numpy(), torch.cat(values, dim=1).numpy())
 
 
 def on_scale(task: Task, values: Floats) -> Floats:
@@ -168,17 +216,32 @@ def learn(predictor: Predictor, packed: PackedMolecules, held: Integers) -> Cont
         packed, apart = packed.take(torch.from_numpy(some)), apart[some]
     if apart.all():
         apart[:] = False
+    middle = middle_of(
+        predictor, _plain(predictor, packed).take(torch.from_numpy(~apart).nonzero()[:, 0])
+    )
+    ways, atoms = _ways(predictor, packed, middle), _atoms(packed)
+    sums = np.concatenate([_summed(atoms, ways.atoms.numpy()), ways.whole.numpy()], axis=1)
+    groups = Additive.of(atoms, sums, ~apart)
     predicted = of_structure(predictor, packed)
-    return Contributions.of(_atoms(predictor, packed), predicted, np.flatnonzero(apart))
+    baseline = ways.start.numpy() + _both(groups.offset)
+    usual = _summed(atoms, _both(groups(atoms)))
+    judged = apart if apart.sum() > 1 else ~apart
+    rest, spread = ((v[judged]).var(0) for v in (predicted - usual, predicted))
+    share = np.divide(rest, spread, out=np.ones_like(spread), where=spread > 0)
+    return Contributions(groups, middle, baseline, 1 - share)
 
 
 def contributions_of(predictor: Predictor) -> Contributions:
-    """Those a model brings along; for one that has none they are learned from ESOL's molecules."""
-    model = predictor.model
-    if NAME in model.parts:
-        return Contributions.from_part(model.parts[NAME])
+    """Those a model brings along; for an older one they are learned from molecules at hand.
+
+    These are the training molecules, or those of ESOL if the model keeps none.
+    """
+    model, neighbours = predictor.model, predictor.trust.neighbours
+    if NAME in model.parts and (own := Contributions.from_part(model.parts[NAME])) is not None:
+        return own
     assert model.preparation is not None
-    packed = read_molecules(list(load_esol().smiles), model.preparation)
+    texts = load_esol().smiles if neighbours is None else neighbours.smiles
+    packed = read_molecules(list(texts), model.preparation)
     return learn(predictor, packed, np.arange(0, len(packed), 10))
 
 
