@@ -72,12 +72,16 @@ test-pythons: ## `make test` once on each Python from 3.10 to 3.13 that is there
 		$(MAKE) test PYTHON="$$python" VENV=.venv-$$version || exit 1; \
 	done
 
+# Every kernel of src/gad/native is called by one of these.
+KERNEL_TESTS := $(addprefix tests/,native/test_kernels.py native/test_spectra.py native/test_trees.py nn/backends \
+	operators/test_spans.py operators/test_layouts.py operators/test_solvers.py)
+
 # Python itself is not built with the sanitizer, so its library goes first, and what Python and PyTorch
 # keep until the end is no leak of ours.
 sanitize: $(STAMP) ## the compiled kernels under address and undefined-behaviour sanitizers
 	GAD_NATIVE=sanitize ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 		LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
-		$(BIN)/pytest -q -p no:cacheprovider tests/native/test_kernels.py tests/native/test_spectra.py tests/native/test_trees.py tests/nn/backends tests/operators/test_spans.py tests/operators/test_layouts.py
+		$(BIN)/pytest -q -p no:cacheprovider $(KERNEL_TESTS)
 
 docs: $(DOCS) ## the site in build/site: pages, reference, executed tutorials; any warning fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
