@@ -80,6 +80,7 @@ def test_no_cluster_is_on_two_sides(table, tmp_path):
     assert len(set(groups.tolist())) > 20
 
 
+@pytest.mark.slow
 def test_folds_are_repeated(table, tmp_path):
     options = ("--folds", "2", "--repeat", "3", "--set", "epochs=1", "--out", tmp_path)
     called = done("train", table, *TINY, *options)

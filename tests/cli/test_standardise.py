@@ -59,6 +59,7 @@ def test_steps_by_choice(tmp_path):
     assert "fragment" in refused.err
 
 
+@pytest.mark.slow
 def test_duplicates_are_merged(tmp_path):
     rows = esol_rows(40)
     rows += [

@@ -89,6 +89,7 @@ def test_a_header_without_rows(model, tmp_path):
     assert out.read_text(encoding="utf-8").strip() == "smiles,logS,logS_pred,warning,reject_reason"
 
 
+@pytest.mark.slow
 def test_decimal_commas_as_spreadsheets_write_them(tmp_path):
     """The same labels with points and with commas give the same model."""
     rows = esol_rows(60)

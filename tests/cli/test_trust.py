@@ -87,6 +87,7 @@ def silent(tmp_path_factory):
     return folder / "run" / "model.gad"
 
 
+@pytest.mark.slow
 def test_a_file_without_neighbours_discloses_none(silent, odd, tmp_path):
     content = silent.read_bytes()
     long = [row["smiles"] for row in esol_rows(300) if len(row["smiles"]) > 12]

@@ -43,6 +43,7 @@ def test_every_model_has_its_record():
         assert there == known - {None}
 
 
+@pytest.mark.slow
 def test_a_recorded_model_gives_its_recorded_error_again(data_dir):
     recorded = [record for record in finished("zinc") if record.model_file is not None]
     full = [record for record in recorded if not record.short]

@@ -10,19 +10,9 @@ from hypothesis import strategies as st
 
 from gad.operators import HEAT, IMPLICIT, Chebyshev, Cholesky, ConjugateGradient, Eigenbasis
 from tests.graphs import ZOO, diffusion_times, examples, graphs, renumbered, ring
+from tests.operators.cases import EVERY_CASE
 from tests.reference import dense
 
-CASES = [
-    (Eigenbasis(), HEAT),
-    (Eigenbasis(), IMPLICIT),
-    (Chebyshev(), HEAT),
-    (Chebyshev(), IMPLICIT),
-    (Cholesky(), IMPLICIT),
-    (ConjugateGradient(), IMPLICIT),
-]
-EVERY_CASE = pytest.mark.parametrize(
-    ("solver", "scheme"), CASES, ids=[f"{s!r}-{scheme!r}" for s, scheme in CASES]
-)
 EVERY_SCHEME = pytest.mark.parametrize("scheme", [HEAT, IMPLICIT], ids=repr)
 EVERY_GRAPH = pytest.mark.parametrize("graph", ZOO.values(), ids=list(ZOO))
 TIMES = torch.tensor([0.0, 0.3, 4.0, 100.0], dtype=torch.float64)

@@ -7,15 +7,12 @@ import torch
 
 from gad.operators import (
     HEAT,
-    IMPLICIT,
-    Chebyshev,
-    Cholesky,
-    ConjugateGradient,
     Eigenbasis,
     GraphError,
     build_operators,
 )
 from tests.graphs import ZOO, complete, disjoint, graph, isolated, molecule, path, ring, star
+from tests.operators.cases import CASES
 
 ODD = {
     **ZOO,
@@ -24,14 +21,6 @@ ODD = {
     "many isolated": disjoint(isolated(40), path(3), isolated(40)),
     "many components": disjoint(*[ring(3 + n % 5) for n in range(20)]),
 }
-CASES = [
-    (Eigenbasis(), HEAT),
-    (Eigenbasis(), IMPLICIT),
-    (Chebyshev(), HEAT),
-    (Chebyshev(), IMPLICIT),
-    (Cholesky(), IMPLICIT),
-    (ConjugateGradient(), IMPLICIT),
-]
 
 
 def forward_and_backward(operators):

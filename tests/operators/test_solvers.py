@@ -36,19 +36,9 @@ from tests.graphs import (
     ring,
     weighted,
 )
+from tests.operators.cases import EVERY_CASE
 from tests.reference import dense
 
-CASES = [
-    (Eigenbasis(), HEAT),
-    (Eigenbasis(), IMPLICIT),
-    (Chebyshev(), HEAT),
-    (Chebyshev(), IMPLICIT),
-    (Cholesky(), IMPLICIT),
-    (ConjugateGradient(), IMPLICIT),
-]
-EVERY_CASE = pytest.mark.parametrize(
-    ("solver", "scheme"), CASES, ids=[f"{s!r}-{scheme!r}" for s, scheme in CASES]
-)
 MATRIX = {HEAT: dense.heat_matrix, IMPLICIT: dense.implicit_matrix}
 SLOPE = {HEAT: dense.heat_slope, IMPLICIT: dense.implicit_slope}
 

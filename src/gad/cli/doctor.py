@@ -7,14 +7,42 @@ import os
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from gad.cli.console import Outcome, facts
+from gad.machine import Machine, cores, machine
 
 _PACKAGES = (
     "torch", "torch-geometric", "lightning", "rdkit", "numpy", "scipy", "scikit-learn", "pyarrow",
     "optuna",
 )  # fmt: skip
+
+
+class Cache(TypedDict):
+    """A folder, and how large it is."""
+
+    folder: str
+    bytes: int
+
+
+class Data(TypedDict):
+    """Where data sets are looked for."""
+
+    folder: str | None
+    exists: bool
+
+
+class Findings(TypedDict):
+    """What was found; ``kernels`` as :class:`gad.native.KernelStatus` has it."""
+
+    versions: dict[str, str | None]
+    kernels: dict[str, object]
+    threads: int
+    cores: int
+    machine: Machine
+    accelerators: list[str]
+    cache: Cache
+    data: Data
 
 
 def doctor() -> Outcome:
@@ -26,11 +54,10 @@ def doctor() -> Outcome:
 
     from gad import __version__, native
     from gad.folders import cache_folder
-    from gad.machine import cores, machine
 
     cache, data = cache_folder(), os.environ.get("GAD_DATA") or None
     described = machine(torch.get_num_threads())
-    told: dict[str, Any] = {
+    told: Findings = {
         "versions": {
             "gad": __version__,
             "python": described["python"],
@@ -47,9 +74,9 @@ def doctor() -> Outcome:
     return Outcome(told, facts(_lines(told)))
 
 
-def _lines(told: dict[str, Any]) -> dict[str, Any]:
+def _lines(told: Findings) -> dict[str, str]:
     """What people are shown, name by name."""
-    kernels, data = told["kernels"], told["data"]
+    kernels, data, cache = told["kernels"], told["data"], told["cache"]
     missing = "" if data["exists"] else " (there is no such folder)"
     return {
         **{name: found or "not installed" for name, found in told["versions"].items()},
@@ -57,7 +84,7 @@ def _lines(told: dict[str, Any]) -> dict[str, Any]:
         "processor": f"{told['machine']['processor']}, {told['machine']['system']}",
         "threads": f"{told['threads']}, on {told['cores']} cores",
         "accelerators": ", ".join(told["accelerators"]) or "none",
-        "cache folder": f"{told['cache']['folder']} ({told['cache']['bytes'] / 1e6:,.1f} MB)",
+        "cache folder": f"{cache['folder']} ({cache['bytes'] / 1e6:,.1f} MB)",
         "data folder": f"{data['folder']}{missing}" if data["folder"] else "GAD_DATA is not set",
     }
 

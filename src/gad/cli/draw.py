@@ -46,22 +46,19 @@ def draw(
 
     format_ = _format(out)
     molecule = parse(smiles)
-    told: dict[str, Any] = {
-        "output": str(out),
-        "smiles": smiles,
-        "atoms": [a.GetSymbol() for a in molecule.GetAtoms()],
-    }
+    symbols = [a.GetSymbol() for a in molecule.GetAtoms()]
+    told: dict[str, object] = {"output": str(out), "smiles": smiles, "atoms": symbols}
     values, legend = None, ""
     if atom is not None:
-        count = len(told["atoms"])
-        if atom >= count:
-            raise typer.BadParameter(f"--atom {atom}: the molecule has atoms 0 to {count - 1}")
+        if atom >= len(symbols):
+            last = len(symbols) - 1
+            raise typer.BadParameter(f"--atom {atom}: the molecule has atoms 0 to {last}")
         values = heat(molecule, atom, time, scheme)
         legend = f"heat from atom {atom} after time {time:g} ({scheme})"
         told |= {"atom": atom, "time": time, "scheme": scheme, "values": values}
     picture = draw_molecule(molecule, values=values, legend=legend, format=format_)
     write_atomic(out, picture)
-    return Outcome(told, _shown(told))
+    return Outcome(told, _shown(out, symbols, values))
 
 
 def heat(molecule: Any, atom: int, time: float, scheme: str) -> list[float]:
@@ -92,13 +89,13 @@ def _format(path: Path) -> Literal["svg", "png"]:
     raise typer.BadParameter(f"{path}: a drawing is .svg or .png")
 
 
-def _shown(told: dict[str, Any]) -> RenderableType:
+def _shown(out: Path, symbols: list[str], values: list[float] | None) -> RenderableType:
     """The temperatures, atom by atom, and where the picture is."""
     from rich.console import Group
 
-    written = facts({"written": told["output"]})
-    if "values" not in told:
+    written = facts({"written": out})
+    if values is None:
         return written
-    atoms = enumerate(zip(told["atoms"], told["values"], strict=True))
+    atoms = enumerate(zip(symbols, values, strict=True))
     rows = [(str(number), symbol, f"{value:.4f}") for number, (symbol, value) in atoms]
     return Group(grid(("atom", ""), ("temperature",), rows), "", written)
