@@ -73,7 +73,7 @@ test-pythons: ## `make test` once on each Python from 3.10 to 3.13 that is there
 	done
 
 # Every kernel of src/gad/native is called by one of these.
-KERNEL_TESTS := $(addprefix tests/,native/test_kernels.py native/test_spectra.py native/test_trees.py nn/backends \
+KERNEL_TESTS := $(addprefix tests/,native/test_kernels.py native/test_spectra.py native/test_trees.py chem/fast/test_raw.py nn/backends \
 	operators/test_spans.py operators/test_layouts.py operators/test_solvers.py)
 
 # Python itself is not built with the sanitizer, so its library goes first, and what Python and PyTorch

@@ -25,6 +25,7 @@ from lightning import pytorch as pl
 from benchmarks.speed.workers import serve, steady
 
 TARGET = "logP_SA_cycle_normalized"
+DEFAULT_WIDTH = 300
 
 
 @lru_cache
@@ -41,7 +42,7 @@ def molecules(count: int) -> MoleculeDataset:
 
 
 def of_width(width: int) -> MPNN:
-    """A D-MPNN as the command line builds it, with another hidden width than 300."""
+    """A D-MPNN as the command line builds it, of any hidden width (300 by default)."""
     return MPNN(
         BondMessagePassing(d_h=width),
         NormAggregation(),
@@ -99,9 +100,10 @@ def answer_fit(
     return {"rate": steady(stamps.stamps, batch)}
 
 
-def answer_model(path: str, parameters: int) -> dict[str, Any]:
-    """A model file for ``chemprop predict``."""
-    model = model_of(parameters)
+def answer_model(path: str, parameters: int | None) -> dict[str, Any]:
+    """A model file for ``chemprop predict``, of its default width where no size is given."""
+    model = of_width(DEFAULT_WIDTH) if parameters is None else model_of(parameters)
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     save_model(path, model, [TARGET])
     return {"parameters": size(model)}
 

@@ -24,7 +24,12 @@ TITLES = {
     "implicit_vs_spectral": "training, implicit scheme against spectral scheme",
     "matmul_share": "the matrix products of a training step, timed alone, as a share of it",
     "infer_vs_pna": "inference, against the `PNAConv` network",
-    "predict_vs_chemprop": "SMILES file to prediction file, against `chemprop predict`",
+    "predict_vs_chemprop": (
+        "SMILES file to prediction file, against `chemprop predict` with a model of the same size"
+    ),
+    "predict_default_vs_chemprop": (
+        "the same by the default recipe's model (base, trees and line), against chemprop's default"
+    ),
     "prepare_per_core": "parse, featurise and decompose on one core",
     "startup": "`gad --help`, one second divided by its time",
 }
@@ -58,7 +63,7 @@ def where(record: dict[str, Any]) -> str:
 
 
 def speed(record: dict[str, Any]) -> str:
-    """The eight figures."""
+    """The figures."""
     rows = []
     for f in record["figures"]:
         spread = " – ".join(number(s) for s in f["spread"])
@@ -82,7 +87,7 @@ def settings(record: dict[str, Any]) -> str:
         for name, rate in f.get("settings", {}).items():
             # A time in seconds, not a rate, stands with the files.
             kind = "inference" if f["name"].startswith("infer") else "training"
-            if f["name"] != "predict_vs_chemprop" and (kind, name) not in seen:
+            if not f["name"].startswith("predict") and (kind, name) not in seen:
                 seen.add((kind, name))
                 rows.append([f"{kind}: {name}", number(rate)])
     lines = [grid(("contender", "molecules/s"), rows)]
@@ -93,25 +98,31 @@ def settings(record: dict[str, Any]) -> str:
 
 
 def files(record: dict[str, Any]) -> str:
-    """Prediction of files: seconds and memory for both sizes, and the rates that follow."""
-    figure = next((f for f in record["figures"] if f["name"] == "predict_vs_chemprop"), None)
-    if figure is None:
+    """Prediction of files: time and memory for both sizes, and the rates that follow."""
+    found = [f for f in record["figures"] if f["name"].startswith("predict_")]
+    if not found:
         return "Not measured yet: `python -m benchmarks speed --only predict_vs_chemprop`."
-    titles = {"gad": "`gad predict`", "chemprop": "`chemprop predict`"}
-    small, large = figure["rows"]
-    rows = [
-        [title, *(number(s) for s in figure["seconds"][who]),
-         *(number(m) for m in figure["peak_megabytes"][who])]
-        for who, title in titles.items()
-    ]  # fmt: skip
-    headings = ("", f"s, {small:,} rows", f"s, {large:,} rows", f"MB, {small:,} rows",
-                f"MB, {large:,} rows")  # fmt: skip
-    table = grid(headings, rows)
-    measures = [
-        [name, number(m["ours"]), number(m["theirs"]), f"**{number(m['ratio'])}**"]
-        for name, m in figure["measures"].items()
-    ]
-    return f"{table}\n\n{grid(('rows per second', 'ours', 'theirs', 'ratio'), measures)}"
+    rows, measures = [], []
+    for figure in found:
+        models = "default" if "default" in figure["name"] else "equal"
+        for who, side in (("gad", "ours"), ("chemprop", "theirs")):
+            size = f"{models} ({figure['parameters'][side]:,} parameters)"
+            each = ("seconds", "processor_seconds", "peak_megabytes")
+            values = [number(v) for key in each for v in figure[key][who]]
+            rows.append([f"`{who} predict`, {size}", *values])
+        measures += [
+            [
+                f"{models}: {name}",
+                number(m["ours"]),
+                number(m["theirs"]),
+                f"**{number(m['ratio'])}**",
+            ]
+            for name, m in figure["measures"].items()
+        ]
+    sizes = [f"{count:,} rows" for count in found[0]["rows"]]
+    headings = ("", *(f"{what}, {size}" for what in ("s", "processor s", "MB") for size in sizes))
+    told = grid(("rows per second", "ours", "theirs", "ratio"), measures)
+    return f"{grid(headings, rows)}\n\n{told}"
 
 
 def profile(record: dict[str, Any]) -> str:

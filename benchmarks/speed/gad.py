@@ -352,14 +352,18 @@ def answer_prepare(count: int, descriptors: bool) -> dict[str, Any]:
     return {"rate": count / seconds}
 
 
-def answer_model(folder: str, rows: int = 400) -> dict[str, Any]:
-    """A model file of the default recipe: hardly trained, since speed does not depend on it."""
+def answer_model(folder: str, default: bool, rows: int = 400) -> dict[str, Any]:
+    """A model file: the default recipe's, or the network of the other figures.
+
+    The network is hardly trained, since speed does not depend on it; the trees of the default are
+    as many as ever.
+    """
     import gad
 
     texts = smiles(rows)
     run = gad.train(
         (texts, [float(len(text)) for text in texts]), out=folder, baselines=False, workers=1,
-        settings={"epochs": 1},
+        recipe="default" if default else RECIPE, settings={"epochs": 1},
     )  # fmt: skip
     return {"parameters": count_parameters(run.model.model.members[0])}
 

@@ -1,9 +1,14 @@
 """From a file of SMILES to a file of predictions, by the two command lines, each on all cores.
 
-Two files, 20,000 and 100,000 rows. A rate is rows divided by the whole time of the command, start
-and all; and, once more, the additional rows of the larger file divided by its additional time. The
-figure is the least favourable of the three ratios. Both commands are given as many worker processes
-as there are cores; chemprop also runs with its other ways to use them all, and its fastest counts.
+Two files, 20,000 and 100,000 rows, and two pairs of models: the networks of the other figures, with
+as many parameters on either side, and what each program trains by default (ours a network with
+trees and a line beside it). A rate is rows divided by the whole time of the command, start and all;
+and, once more, the additional rows of the larger file divided by its additional time. A figure is
+the least favourable of the three ratios. Both commands are given as many worker processes as there
+are cores; chemprop also runs with its other ways to use them all, and its fastest counts.
+
+Everybody takes turns in one run. Processor seconds, of a command with all its processes, are
+recorded beside: they hardly depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -18,68 +23,84 @@ from benchmarks.speed.bench import Bench
 from benchmarks.speed.workers import interleave, middle, run_command
 from gad.machine import cores
 
-NAME = "predict_vs_chemprop"
+# Figure → which models of both sides.
+PAIRS = {"predict_vs_chemprop": "equal", "predict_default_vs_chemprop": "default"}
+WHO = ("gad", "chemprop")
 Setting = tuple[int, int]  # worker processes, threads of each
 Go = dict[str, float]
 
 
 def measure_prediction(bench: Bench, wanted: set[str]) -> dict[str, dict[str, Any]]:
-    """Both commands on both files, in turn."""
-    if NAME not in wanted:
+    """Both commands on both files, in turn; either figure is measured with the other."""
+    if not wanted & PAIRS.keys():
         return {}
     bench.tell("prediction of files")
-    plan, race = bench.plan, Race(bench)
-    small = plan.rows[0]
-    every = cores()
+    plan, race, every = bench.plan, Race(bench), cores()
     settings: dict[str, list[Setting]] = {
         "gad": [(every, 1)],
         "chemprop": [(every, 1), (every, every), (0, every)],
     }
     # These goes also leave every module compiled, as it is in any installation.
     tried = {
-        who: {setting: race.go(who, small, setting) for setting in dict.fromkeys(several)}
-        for who, several in settings.items()
+        (who, pair): {
+            setting: race.go(who, pair, plan.rows[0], setting)
+            for setting in dict.fromkeys(settings[who])
+        }
+        for pair in PAIRS.values()
+        for who in WHO
     }
-    best = {who: min(goes, key=lambda s: goes[s]["seconds"]) for who, goes in tried.items()}
+    best = {side: min(goes, key=lambda s: goes[s]["seconds"]) for side, goes in tried.items()}
     goes = {
-        (who, rows): lambda who=who, rows=rows: race.go(who, rows, best[who])
-        for who in settings
+        (*side, rows): lambda side=side, rows=rows: race.go(*side, rows, best[side])
         for rows in plan.rows
+        for side in tried
     }
     found = interleave(goes, plan.predict_rounds, bench.tell)
-    measures = rates(found, plan.rows)
+    return {name: _figure(bench, race, pair, tried, found) for name, pair in PAIRS.items()}
+
+
+def _figure(
+    bench: Bench,
+    race: Race,
+    pair: str,
+    tried: dict[tuple[str, str], dict[Setting, Go]],
+    found: dict[tuple[str, str, int], list[Go]],
+) -> dict[str, Any]:
+    """All that was measured with one pair of models."""
+    plan = bench.plan
+    own = {(who, rows): found[who, pair, rows] for who in WHO for rows in plan.rows}
+    measures = rates(own, plan.rows)
     least = min(measures, key=lambda name: measures[name]["ratio"])
+    best = {who: min(goes := tried[who, pair], key=lambda s: goes[s]["seconds"]) for who in WHO}
+    columns = {
+        name: {who: [pick(go[key] for go in own[who, rows]) for rows in plan.rows] for who in WHO}
+        for name, key, pick in (
+            ("seconds", "seconds", middle),
+            ("processor_seconds", "processor_seconds", middle),
+            ("peak_megabytes", "megabytes", max),
+        )
+    }
+    spent = columns["processor_seconds"]
     return {
-        NAME: {
-            **measures[least],
-            "contender": "chemprop predict",
-            "unit": f"rows/s, {least}",
-            "batch": "each command's own",
-            "threads": {
-                side: {"processes": best[who][0], "threads": best[who][1]}
-                for side, who in (("ours", "gad"), ("theirs", "chemprop"))
-            },
-            "rows": list(plan.rows),
-            "measures": measures,
-            **{
-                name: {
-                    who: [pick(go[key] for go in found[who, rows]) for rows in plan.rows]
-                    for who in settings
-                }
-                for name, key, pick in (
-                    ("seconds", "seconds", middle),
-                    ("processor_seconds", "processor_seconds", middle),
-                    ("peak_megabytes", "megabytes", max),
-                )
-            },
-            "parameters": race.parameters,
-            "settings": {
-                f"{who}, {p} worker processes, {t} threads, {small} rows": go["seconds"]
-                for who, several in tried.items()
-                for (p, t), go in several.items()
-            },
-            "rounds": plan.predict_rounds,
-        }
+        **measures[least],
+        "contender": "chemprop predict",
+        "unit": f"rows/s, {least}",
+        "batch": "each command's own",
+        "threads": {
+            side: {"processes": best[who][0], "threads": best[who][1]}
+            for side, who in zip(("ours", "theirs"), WHO, strict=True)
+        },
+        "rows": list(plan.rows),
+        "measures": measures,
+        "processor_ratio": [b / a for a, b in zip(spent["gad"], spent["chemprop"], strict=True)],
+        **columns,
+        "parameters": race.parameters[pair],
+        "settings": {
+            f"{who}, {p} worker processes, {t} threads, {plan.rows[0]} rows": go["seconds"]
+            for who in WHO
+            for (p, t), go in tried[who, pair].items()
+        },
+        "rounds": plan.predict_rounds,
     }
 
 
@@ -114,7 +135,7 @@ def rates(
 
 
 class Race:
-    """The files, a model of each side with as many parameters, and the commands."""
+    """The files, the models of both sides, and the commands."""
 
     def __init__(self, bench: Bench) -> None:
         from benchmarks.speed.gad import smiles
@@ -124,33 +145,41 @@ class Race:
             with self.table(rows).open("w", encoding="utf-8", newline="") as file:
                 csv.writer(file).writerows([["smiles"], *([text] for text in smiles(rows))])
         threads = bench.plan.threads[0]
-        model = {"folder": str(self.work / "gad")}
-        ours = bench.worker("speed.gad", threads).ask("model", **model)["parameters"]
-        asked = {"path": str(self.work / "chemprop.pt"), "parameters": ours}
-        theirs = bench.worker("speed.chemprop", threads).ask("model", **asked)["parameters"]
-        self.parameters = {"ours": ours, "theirs": theirs}
+        ours, theirs = (bench.worker(f"speed.{who}", threads) for who in WHO)
+        self.parameters = {}
+        for pair in PAIRS.values():
+            path = str(self.model("gad", pair).parent)
+            own = ours.ask("model", folder=path, default=pair == "default")["parameters"]
+            # Its own default has the width that it has.
+            asked = {"parameters": own if pair == "equal" else None}
+            path = str(self.model("chemprop", pair))
+            other = theirs.ask("model", path=path, **asked)["parameters"]
+            self.parameters[pair] = {"ours": own, "theirs": other}
 
     def table(self, rows: int) -> Path:
         """The file with so many molecules."""
         return self.work / f"{rows}.csv"
 
-    def command(self, who: str, rows: int, out: Path, processes: int) -> list[str]:
+    def model(self, who: str, pair: str) -> Path:
+        """The model file of one side."""
+        return self.work / f"{who}-{pair}" / ("model.gad" if who == "gad" else "model.pt")
+
+    def command(self, who: str, pair: str, rows: int, out: Path, processes: int) -> list[str]:
         """What a user would type."""
+        table, model = str(self.table(rows)), str(self.model(who, pair))
         if who == "gad":
-            model = str(self.work / "gad" / "model.gad")
-            return [sys.executable, "-m", "gad.cli", "predict", model, str(self.table(rows)),
-                    "-o", str(out), "--workers", str(processes)]  # fmt: skip
-        return [str(chemprop_python().with_name("chemprop")), "predict", "-i",
-                str(self.table(rows)), "-o", str(out), "-s", "smiles",
-                "--model-paths", str(self.work / "chemprop.pt"), "--accelerator", "cpu",
+            return [sys.executable, "-m", "gad.cli", "predict", model, table, "-o", str(out),
+                    "--workers", str(processes)]  # fmt: skip
+        return [str(chemprop_python().with_name("chemprop")), "predict", "-i", table,
+                "-o", str(out), "-s", "smiles", "--model-paths", model, "--accelerator", "cpu",
                 "--num-workers", str(processes)]  # fmt: skip
 
-    def go(self, who: str, rows: int, setting: Setting) -> Go:
+    def go(self, who: str, pair: str, rows: int, setting: Setting) -> Go:
         """Run a command; every row must have come out."""
         processes, threads = setting
         out = self.work / f"{who}.csv"
         out.unlink(missing_ok=True)
-        command = self.command(who, rows, out, processes)
+        command = self.command(who, pair, rows, out, processes)
         done = run_command(command, threads=threads, log=self.work / f"{who}.log", memory=True)
         with out.open(encoding="utf-8", newline="") as file:
             written = sum(1 for _ in csv.reader(file)) - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import pickle
 import signal
@@ -79,6 +80,7 @@ def _settle(parent: int) -> None:
     """Make a copied process a worker: one thread, deaf to Ctrl-C, gone when its parent is."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()  # what was copied is looked through no more, so its pages stay shared
     os.environ.update(_THREADS)
     with contextlib.suppress(KeyError):
         sys.modules["torch"].set_num_threads(1)

@@ -21,7 +21,7 @@ from gad.native.bindings import check_sizes
 
 _SOURCES = (
     *("kernels.h", "block.h", "block.c", "infer.c", "norm.c", "products.c"),
-    *("reduce.c", "spans.c", "spectra.c", "trees.c", "walk.c"),
+    *("reduce.c", "spans.c", "spectra.c", "trees.c", "unpack.c", "walk.c"),
 )
 _FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fPIC", "-shared", "-fopenmp", "-fno-math-errno",
           "-fno-trapping-math")  # fmt: skip

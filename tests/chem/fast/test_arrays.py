@@ -8,7 +8,7 @@ from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
 from gad.chem import QUICK_DESCRIPTOR_NAMES, parse, quiet
-from gad.chem.fast import arrays, environments
+from gad.chem.fast import arrays, environments, raw
 from gad.chem.fast.descriptors import quick_descriptors_of
 from gad.chem.fast.environments import contributed
 from tests.chem.real import real
@@ -74,7 +74,7 @@ def test_atoms_and_bonds(molecules):
 def test_bonds_are_the_same_from_a_matrix_and_from_a_list(monkeypatch):
     mols = [*odd(), *(mol for _, mol in real(200))]
     expected = arrays.read(mols)
-    monkeypatch.setattr(arrays, "_LARGE", 0)
+    monkeypatch.setattr(raw, "_LARGE", 0)
     found = arrays.read(mols)
     for name in ("ends", "kind", "idle"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))

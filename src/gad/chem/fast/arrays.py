@@ -1,8 +1,8 @@
-"""Many molecules as flat arrays, read from RDKit in as few calls as possible.
+"""Many molecules as flat arrays: what RDKit told of them, and all that follows.
 
 A call into RDKit costs as much as a hundred additions. So each molecule is asked only for what
-nothing else tells: four numbers of every atom, its bond matrix, its rings, and its labels where it
-can have any. What follows from these is worked out for the whole set at once.
+nothing else tells (:mod:`gad.chem.fast.raw`), and for its labels where it can have any. What
+follows from these is worked out for the whole set at once.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain, repeat
 from typing import TYPE_CHECKING
 
 import numpy as np
 from rdkit import Chem
-from rdkit.Chem import Atom, Bond, rdCIPLabeler
+from rdkit.Chem import rdCIPLabeler
 
+from gad.chem.fast.raw import AROMATIC, DATIVE, UNUSUAL, Raw, raw
 from gad.chem.molecule import LABELLED
 
 if TYPE_CHECKING:
@@ -27,24 +27,10 @@ if TYPE_CHECKING:
     Bytes = NDArray[np.uint8]
     Booleans = NDArray[np.bool_]
 
-SINGLE, DOUBLE, TRIPLE, AROMATIC, DATIVE, UNUSUAL = range(6)
-"""Kinds of bonds."""
-
-# Twice the order of a bond, as the bond matrix has it → its kind.
-_OF_ORDER = np.full(256, UNUSUAL, dtype=np.uint8)
-_OF_ORDER[[2, 4, 6, 3]] = SINGLE, DOUBLE, TRIPLE, AROMATIC
-_Type = Chem.BondType
-_TYPES = (_Type.SINGLE, _Type.DOUBLE, _Type.TRIPLE, _Type.AROMATIC, _Type.DATIVE)
-_OF_TYPE = defaultdict(lambda: UNUSUAL, {kind: k for k, kind in enumerate(_TYPES)}).__getitem__
 # Labels not listed (of axes, of metals) are none.
 _LABEL = defaultdict(int, {"R": 1, "S": 2, "r": 1, "s": 2, "E": 1, "Z": 2}).__getitem__
 _STEREO = defaultdict(int, {Chem.BondStereo.STEREOE: 1, Chem.BondStereo.STEREOZ: 2}).__getitem__
 _CODE = "_CIPCode"
-
-# A bond matrix grows with the square of the atoms: the bonds of larger molecules are listed.
-_LARGE = 150
-# So many bond matrices are looked at together: few enough to stay near the processor.
-_BLOCK = 256
 
 _TABLE = Chem.GetPeriodicTable()
 _OUTER = np.array([0, *map(_TABLE.GetNOuterElecs, range(1, 119))])
@@ -52,37 +38,16 @@ _VALENCE = np.array([0, *map(_TABLE.GetDefaultValence, range(1, 119))])
 
 
 @dataclass(frozen=True, eq=False)
-class MoleculeArrays:
+class MoleculeArrays(Raw):
     """G molecules with N atoms, b bonds and R rings.
 
     Attributes:
         molecules: the molecules.
-        sizes: how many atoms each has [G].
-        number: the atomic number [N].
-        charge: the formal charge [N].
-        connections: how many neighbours and hydrogens an atom has [N].
-        valence: its bonds, counted by their order [N].
         label: 1 for R, 2 for S [N].
-        ends: the atoms of each bond [2, b], the smaller first; bonds are sorted by them.
-        kind: of each bond [b].
-        idle: whether a bond adds nothing to the valence of that end [2, b]: a dative bond does not
-            to the end that gives, a bond without an order to neither.
-        ring_atoms: the atoms of the rings, ring after ring, in order around each.
-        ring_sizes: how many atoms each ring has [R].
     """
 
     molecules: Sequence[Chem.Mol]
-    sizes: Integers
-    number: Integers
-    charge: Integers
-    connections: Integers
-    valence: Integers
     label: Bytes
-    ends: Integers
-    kind: Bytes
-    idle: Booleans
-    ring_atoms: Integers
-    ring_sizes: Integers
 
     @cached_property
     def starts(self) -> Integers:
@@ -186,8 +151,8 @@ class MoleculeArrays:
     def bond_label(self) -> Bytes:
         """1 for E, 2 for Z [b]."""
         labels = np.zeros(self.kind.size, dtype=np.uint8)
-        labelled = np.array([mol.HasProp(LABELLED) for mol in self.molecules], dtype=np.bool_)
-        bonds = np.flatnonzero(self.kind == DOUBLE)
+        labelled = _worked_out(self.molecules)
+        bonds = np.flatnonzero(self.marked_bond)
         graphs = self.molecule[self.ends[0, bonds]]
         bonds, graphs = bonds[labelled[graphs]], graphs[labelled[graphs]]
         ends = (self.ends[:, bonds] - self.starts[graphs]).tolist()
@@ -211,108 +176,24 @@ def read(molecules: Sequence[Chem.Mol]) -> MoleculeArrays:
         molecules = [Chem.Mol(mol) for mol in molecules]
         for mol in molecules:
             rdCIPLabeler.AssignCIPLabels(mol)
-    numbers: list[int] = []
-    charges: list[int] = []
-    connections: list[int] = []
-    valences: list[int] = []
-    labels: dict[int, int] = {}
-    rings: list[tuple[int, ...]] = []
-    ring_counts = []
-    for mol in molecules:
-        # A method mapped over a list of atoms beats a loop over them.
-        atoms = list(map(mol.GetAtomWithIdx, range(mol.GetNumAtoms())))
-        if mol.HasProp(LABELLED):
-            for k, labelled in enumerate(map(Atom.HasProp, atoms, repeat(_CODE))):
-                if labelled:
-                    labels[len(numbers) + k] = _LABEL(atoms[k].GetProp(_CODE))
-        numbers += map(Atom.GetAtomicNum, atoms)
-        charges += map(Atom.GetFormalCharge, atoms)
-        connections += map(Atom.GetTotalDegree, atoms)
-        valences += map(Atom.GetTotalValence, atoms)
-        own = mol.GetRingInfo().AtomRings()
-        rings += own
-        ring_counts.append(len(own))
-    sizes = np.array([mol.GetNumAtoms() for mol in molecules], dtype=np.int64)
-    starts = sizes.cumsum() - sizes
-    label = np.zeros(len(numbers), dtype=np.uint8)
-    label[list(labels)] = list(labels.values())
-    ring_sizes = np.array(list(map(len, rings)), dtype=np.int64)
-    ring_starts = np.repeat(np.repeat(starts, ring_counts), ring_sizes)
-    ring_atoms = np.fromiter(chain.from_iterable(rings), np.int64, ring_starts.size)
-    ends, kind, idle = _bonds(molecules, sizes, starts)
-    return MoleculeArrays(
-        molecules=molecules,
-        sizes=sizes,
-        number=np.array(numbers, dtype=np.int64),
-        charge=np.array(charges, dtype=np.int64),
-        connections=np.array(connections, dtype=np.int64),
-        valence=np.array(valences, dtype=np.int64),
-        label=label,
-        ends=ends,
-        kind=kind,
-        idle=idle,
-        ring_atoms=ring_atoms + ring_starts,
-        ring_sizes=ring_sizes,
-    )
+    found = raw(molecules)
+    return MoleculeArrays(**vars(found), molecules=molecules, label=_labels(molecules, found))
 
 
-def _bonds(
-    molecules: Sequence[Chem.Mol], sizes: Integers, starts: Integers
-) -> tuple[Integers, Bytes, Booleans]:
-    """Ends [2, b], kinds [b] and idle ends [2, b] of all bonds, sorted by their ends."""
-    listed = sizes > _LARGE
-    small = np.flatnonzero(~listed)
-    parts = [
-        _from_matrices(molecules, chosen, sizes, starts, listed)
-        for chosen in np.split(small, range(_BLOCK, small.size, _BLOCK))
-    ]
-    odd = np.flatnonzero(listed).tolist()
-    parts += [_from_list(molecules[k], int(starts[k])) for k in odd]
-    ends, kind, idle = (np.concatenate(each, axis=-1) for each in zip(*parts, strict=True))
-    if odd:
-        order = np.lexsort(ends[::-1])
-        ends, kind, idle = ends[:, order], kind[order], idle[:, order]
-    return ends, kind, idle
+def _labels(molecules: Sequence[Chem.Mol], found: Raw) -> Bytes:
+    """1 for R, 2 for S [N]."""
+    labels = np.zeros(found.number.size, dtype=np.uint8)
+    atoms = np.flatnonzero(found.marked & np.repeat(_worked_out(molecules), found.sizes))
+    ends = found.sizes.cumsum()
+    graphs = np.searchsorted(ends, atoms, side="right")
+    places = atoms - (ends - found.sizes)[graphs]
+    for k, graph, place in zip(atoms.tolist(), graphs.tolist(), places.tolist(), strict=True):
+        atom = molecules[graph].GetAtomWithIdx(place)
+        if atom.HasProp(_CODE):
+            labels[k] = _LABEL(atom.GetProp(_CODE))
+    return labels
 
 
-def _from_matrices(
-    molecules: Sequence[Chem.Mol],
-    chosen: Integers,
-    sizes: Integers,
-    starts: Integers,
-    listed: Booleans,
-) -> tuple[Integers, Bytes, Booleans]:
-    """The bonds of the molecules chosen, from their bond matrices.
-
-    A molecule with a dative bond (present one way only) or one without an order (absent) is not
-    done but marked to be ``listed``.
-    """
-    own = [molecules[k] for k in chosen.tolist()]
-    matrices = [Chem.GetAdjacencyMatrix(mol, True) for mol in own]
-    entries = np.concatenate(matrices, axis=None) if own else np.zeros(0)
-    squares = sizes[chosen] ** 2
-    place = np.flatnonzero(entries)
-    graph = np.searchsorted(squares.cumsum(), place, side="right")
-    expected = 2 * np.array([mol.GetNumBonds() for mol in own], dtype=np.int64)
-    odd = np.bincount(graph, minlength=chosen.size) != expected
-    listed[chosen[odd]] = True
-    i, j = np.divmod(place - (squares.cumsum() - squares)[graph], sizes[chosen][graph])
-    once = (i < j) & ~odd[graph]
-    ends = np.stack([i[once], j[once]]) + starts[chosen][graph[once]]
-    kind = _OF_ORDER[(2 * entries[place[once]]).astype(np.uint8)]
-    return ends, kind, np.zeros(ends.shape, dtype=np.bool_)
-
-
-def _from_list(mol: Chem.Mol, start: int) -> tuple[Integers, Bytes, Booleans]:
-    """The bonds of one molecule, bond by bond."""
-    bonds = list(map(mol.GetBondWithIdx, range(mol.GetNumBonds())))
-    ends = np.array(
-        [list(map(Bond.GetBeginAtomIdx, bonds)), list(map(Bond.GetEndAtomIdx, bonds))],
-        dtype=np.int64,
-    )
-    kind = np.array(list(map(_OF_TYPE, map(Bond.GetBondType, bonds))), dtype=np.uint8)
-    # A dative bond points from the atom that gives.
-    idle = np.stack([kind >= DATIVE, kind == UNUSUAL])
-    turned = ends[0] > ends[1]
-    ends[:, turned], idle[:, turned] = ends[::-1, turned], idle[::-1, turned]
-    return ends + start, kind, idle
+def _worked_out(molecules: Sequence[Chem.Mol]) -> Booleans:
+    """Whether a molecule's stereochemistry has been worked out [G]."""
+    return np.array([mol.HasProp(LABELLED) for mol in molecules], dtype=np.bool_)

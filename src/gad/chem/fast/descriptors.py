@@ -8,8 +8,9 @@ import numpy as np
 from rdkit import Chem
 from rdkit.Chem import rdMolDescriptors
 
-from gad.chem.fast.arrays import AROMATIC, SINGLE, TRIPLE, MoleculeArrays
+from gad.chem.fast.arrays import MoleculeArrays
 from gad.chem.fast.environments import contributed
+from gad.chem.fast.raw import AROMATIC, SINGLE, TRIPLE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
