@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ import numpy as np
 from rich.console import Console
 
 from benchmarks import ROOT
-from gad.chem import canonical, parse, quiet
+from gad.chem import MoleculeError, canonical, parse, quiet
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split, scaffold_split
 from gad.data.store.cache import scaffolds
@@ -61,15 +62,21 @@ class Task:
     labels: np.ndarray
     test: np.ndarray
 
+    @cached_property
+    def molecules(self) -> list[Any]:
+        """The molecules; None for a row that cannot be read, which nothing is trained on."""
+        with quiet:
+            return [_read(text) for text in self.smiles]
+
     def split(self, seed: int, inner: bool = False) -> Split:
         """The rows of each part for a seed; ``inner`` leaves the test rows out altogether.
 
         Epochs and shares are chosen on validation rows, so these flatter whatever chooses the most.
         Choices between recipes are made on a third part of the rest, which then stands for test.
         """
-        rest = np.setdiff1d(np.arange(len(self.smiles)), self.test)
-        with quiet:
-            keys = [canonical(parse(self.smiles[row])) for row in rest]
+        readable = [row for row, mol in enumerate(self.molecules) if mol is not None]
+        rest = np.setdiff1d(readable, self.test)
+        keys = [canonical(self.molecules[row]) for row in rest]
         held = VALIDATION if inner else 0.0
         shares = (1 - VALIDATION - held, VALIDATION, held)
         drawn = scaffold_split(keys, scaffolds(keys, workers=1), shares, seed=seed)
@@ -91,6 +98,13 @@ class Task:
             "AUPRC": lambda: average_precision_score(truth, predicted),
         }
         return round(float(of[self.metric]()), 5)
+
+
+def _read(text: str) -> Any:
+    try:
+        return parse(text)
+    except MoleculeError:
+        return None
 
 
 def tasks() -> dict[str, dict[str, Any]]:
@@ -132,23 +146,27 @@ def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict
             settings={**changes, "seed": seed}, workers=1, baselines=False,
             out=Path(folder) / "run",
         )  # fmt: skip
-        return {
+        told = {
             part: run.model.predict([task.smiles[row] for row in rows])
             for part, rows in split.parts()
             if part != "train"
         }
+    # A test row that cannot be read counts like the others: what is usual is said of it.
+    usual = np.median(task.labels[split.train])
+    return {part: np.where(np.isnan(values), usual, values) for part, values in told.items()}
 
 
 def by_trees(task: Task, split: Split, seed: int) -> dict[str, np.ndarray]:
     """Boosted trees on descriptors and counts, the best of the settings on validation."""
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    from gad.chem.fingerprints import morgan_counts
-    from gad.training.baselines import described
+    from gad.chem.fingerprints import SIZE, morgan_counts
+    from gad.training.baselines import descriptor_table
 
-    with quiet:
-        molecules = [parse(text) for text in task.smiles]
-    x = np.concatenate([described(task.smiles), morgan_counts(molecules)], axis=1)
+    x = np.zeros((len(task.smiles), SIZE), np.float32)
+    readable = [row for row, mol in enumerate(task.molecules) if mol is not None]
+    x[readable] = morgan_counts([task.molecules[row] for row in readable])
+    x = np.concatenate([descriptor_table(task.smiles), x], axis=1)
     best: tuple[float, dict[str, np.ndarray]] | None = None
     for rate, leaves, l2 in SETTINGS:
         common = {
