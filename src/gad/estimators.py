@@ -44,7 +44,7 @@ class _MoleculeEstimator(BaseEstimator):  # type: ignore[misc]
         merge_duplicates: str | None = None,
         metric: str | None = None,
         neighbours: bool = True,
-        transform: str = "none",
+        transform: str = "auto",
     ) -> None:
         self.recipe, self.settings, self.epochs = recipe, settings, epochs
         self.ensemble, self.random_state, self.errors = ensemble, random_state, errors
@@ -138,8 +138,7 @@ class MoleculeRegressor(RegressorMixin, _MoleculeEstimator):  # type: ignore[mis
             here, gives NaN, ``"raise"`` an error that names its row, counted from 1.
         calibration_fraction: the share held out to calibrate intervals, probabilities and sets.
         standardise, merge_duplicates, metric, neighbours: as in :func:`gad.train`.
-        transform: of a regression; "log10" learns the logarithm of the labels, "auto" where they
-            span orders.
+        transform: of a regression, as in :func:`gad.train`.
 
     Example::
 

@@ -148,11 +148,12 @@ class Learning:
     transform: Annotated[
         str,
         option(
-            "log10 learns the logarithm of the labels; auto does where they span orders.",
+            "log10 learns the logarithm of the labels; auto does where they are positive, span an "
+            "order of magnitude and most lie far below the rest.",
             panel=COLUMNS,
             **one_of("none", "log10", "auto"),
         ),
-    ] = "none"
+    ] = "auto"
     standardise: Annotated[
         bool,
         option(

@@ -1,9 +1,10 @@
-"""A model of descriptors beside the network: boosted trees and a linear model, as plain numbers.
+"""What stands beside the network: boosted trees and a kernel machine, as plain numbers.
 
-A network reads the graph; trees and a linear model read Morgan counts and quick descriptors. They
+The network learns to read the graph; trees read Morgan counts, quick descriptors and what the base
+reads of a molecule, and a kernel machine compares the latter with that of training molecules. They
 err differently, so a weighted mean of the three is better than each, above all on small tables:
 
-    output = w₀ network + w₁ trees + w₂ linear,    Σ w = 1,
+    output = w₀ network + w₁ trees + w₂ kernel,    Σ w = 1,
 
 in units of what is learned: standardised values, or logits. The weights are chosen on rows that
 none of the three was trained on (:mod:`gad.training.blending`).
@@ -11,6 +12,7 @@ none of the three was trained on (:mod:`gad.training.blending`).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,10 +20,12 @@ import torch
 from torch import Tensor
 
 from gad import native
+from gad.nn import GAD
+from gad.nn.model import NoHead
 from gad.prediction.model_file import Model, Part
 
-PART = "blend"
-"""The name under which a model file keeps it."""
+PART, ORIGIN = "blend", "origin"
+"""The names under which a model file keeps the blend, and the network training started from."""
 
 _SHARES = "shares"
 _FEW = 128
@@ -91,26 +95,41 @@ class Trees:
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
-    """weight x + bias of standardised columns, held within ±10: [n, D] → [n, W].
+class Kernel:
+    """A Gaussian kernel around M training molecules: rows [n, D] to outputs [n, W].
+
+        weight k + bias,    k_c = exp(−|z − z_c|² / D'),
+
+    with z the D' columns that are read, standardised and held within ±5.
 
     Attributes:
-        mean, rate: [D]; rate is 1 / standard deviation, 0 for a column that is constant.
-        weight, bias: [W, D] and [W].
+        column: int64 [D'], which are read.
+        mean, rate: [D'] of them; rate is 1 / standard deviation, 0 for a column that is constant.
+        centres: [M, D'], z of the training molecules, in half precision.
+        weight, bias: [W, M] and [W].
     """
 
+    column: Tensor
     mean: Tensor
     rate: Tensor
+    centres: Tensor
     weight: Tensor
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
         """Outputs [n, W] of rows x [n, D]."""
-        return self.standardise(x) @ self.weight.T + self.bias
+        return near(self.standardise(x), self.centres) @ self.weight.T + self.bias
 
     def standardise(self, x: Tensor) -> Tensor:
-        """The columns as the weights know them."""
-        return x.sub(self.mean).mul(self.rate).clamp(-10, 10)
+        """Z of rows x [n, D]."""
+        return x[:, self.column].sub(self.mean).mul(self.rate).clamp(-5, 5)
+
+
+def near(z: Tensor, centres: Tensor) -> Tensor:
+    """exp(−|z − z_c|² / D') for every row and centre: [n, M]."""
+    centres = centres.to(z.dtype)
+    apart = z.square().sum(1)[:, None] + centres.square().sum(1) - 2 * z @ centres.T
+    return apart.clamp(min=0).div(-max(z.shape[1], 1)).exp()
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,44 +137,68 @@ class Blend:
     """What stands beside one network.
 
     Attributes:
-        trees: of all targets.
-        line: of all targets.
-        shares: [3, W], how much network, trees and line count in each output.
+        trees, kernel: of all targets.
+        shares: [3, W], how much network, trees and kernel count in each output.
     """
 
     trees: Trees
-    line: Line
+    kernel: Kernel
     shares: Tensor
 
-    def beside(self, counts: Tensor, values: Tensor) -> Tensor:
-        """What trees and line add to the network's share: [n, W].
+    def beside(self, x: Tensor) -> Tensor:
+        """What trees and kernel add to the network's share, by :func:`columns`: [n, W]."""
+        return (self.shares[1] * self.trees(x) + self.shares[2] * self.kernel(x)).to(torch.float64)
 
-        Args:
-            counts: Morgan counts, uint8 [n, 1024].
-            values: whole-molecule values as they are, [n, V].
-        """
-        x = columns(counts, values)
-        return (self.shares[1] * self.trees(x) + self.shares[2] * self.line(x)).to(torch.float64)
-
-    def __call__(self, network: Tensor, counts: Tensor, values: Tensor) -> Tensor:
+    def __call__(self, network: Tensor, x: Tensor) -> Tensor:
         """The blended outputs [n, W], by the network's."""
-        return self.shares[0] * network.to(torch.float64) + self.beside(counts, values)
+        return self.shares[0] * network.to(torch.float64) + self.beside(x)
 
 
-def columns(counts: Tensor, values: Tensor) -> Tensor:
-    """What the models of descriptors read: log(1 + count), then the values; float32 [n, D]."""
-    return torch.cat([torch.log1p(counts.to(torch.float32)), values.to(torch.float32)], dim=1)
+def columns(counts: Tensor, values: Tensor, read: Tensor | None = None) -> Tensor:
+    """What trees and kernel read: log(1 + count), values, what the origin reads; float32 [n, D].
+
+    Args:
+        counts: Morgan counts, uint8 [n, 1024].
+        values: whole-molecule values as they are, [n, V].
+        read: by the network that training started from, [n, R]; None if it started from scratch.
+    """
+    parts = [torch.log1p(counts.to(torch.float32)), values.to(torch.float32)]
+    return torch.cat(parts if read is None else [*parts, read.to(torch.float32)], dim=1)
 
 
-def to_part(blends: Sequence[Blend]) -> Part:
-    """The blends of all members, as a model file keeps them."""
+def origin_part(origin: GAD) -> Part:
+    """The network that training started from, as a model file keeps it: its weights but the head's.
+
+    They are halved where nothing is lost by it, as with those of the base, which are kept in half
+    precision.
+    """
+    weights = {k: t for k, t in origin.state_dict().items() if not k.startswith("head.")}
+    halved = {k: t.half() for k, t in weights.items() if t.dtype is torch.float32}
+    return Part(
+        {}, weights | {k: t for k, t in halved.items() if torch.equal(t.float(), weights[k])}
+    )
+
+
+def origin_of(model: Model) -> GAD | None:
+    """That network, which reads molecules as before training; None where a file has none."""
+    part = model.parts.get(ORIGIN)
+    if part is None:
+        return None
+    origin = copy.deepcopy(model.members[0])
+    origin.head, origin.readout, origin.graph_channels = NoHead(), "all", 0
+    origin.load_state_dict(part.tensors)
+    return origin
+
+
+def to_part(blends: Sequence[Blend], width: int) -> Part:
+    """The blends of all members, which read so many columns, as a model file keeps them."""
     tensors: dict[str, Tensor] = {}
     for number, blend in enumerate(blends):
         tensors[f"{number}.{_SHARES}"] = blend.shares
-        for kind in ("trees", "line"):
+        for kind in ("trees", "kernel"):
             own = vars(getattr(blend, kind))
             tensors |= {f"{number}.{kind}.{name}": tensor for name, tensor in own.items()}
-    return Part({"members": len(blends)}, tensors)
+    return Part({"members": len(blends), "columns": width}, tensors)
 
 
 def blends_of(model: Model) -> list[Blend | None]:
@@ -163,20 +206,23 @@ def blends_of(model: Model) -> list[Blend | None]:
     part = model.parts.get(PART)
     if part is None:
         return [None] * len(model.members)
-    return [_read(part.tensors, number) for number in range(len(model.members))]
+    width = int(part.settings["columns"])
+    return [_read(part.tensors, number, width) for number in range(len(model.members))]
 
 
-def _read(tensors: Mapping[str, Tensor], number: int) -> Blend:
+def _read(tensors: Mapping[str, Tensor], number: int, width: int) -> Blend:
     def under(kind: str) -> dict[str, Tensor]:
         prefix = f"{number}.{kind}."
         return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
 
-    blend = Blend(Trees(**under("trees")), Line(**under("line")), tensors[f"{number}.{_SHARES}"])
-    _check(blend)
+    blend = Blend(
+        Trees(**under("trees")), Kernel(**under("kernel")), tensors[f"{number}.{_SHARES}"]
+    )
+    _check(blend, width)
     return blend
 
 
-def _check(blend: Blend) -> None:
+def _check(blend: Blend, width: int) -> None:
     """Refuse trees that lead out of themselves: a file may say anything."""
     trees, nodes = blend.trees, blend.trees.value.numel()
     inside = all(
@@ -186,7 +232,8 @@ def _check(blend: Blend) -> None:
             (trees.right, nodes),
             (trees.root, nodes),
             (trees.output, trees.start.numel()),
-            (trees.column, blend.line.mean.numel()),
+            (trees.column, width),
+            (blend.kernel.column, width),
         )
     )
     if not inside or not 0 <= int(trees.depth) <= 64:

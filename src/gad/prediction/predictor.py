@@ -16,7 +16,8 @@ from torch import Tensor
 
 from gad.chem.looks import look
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
-from gad.prediction.blend import Blend, blends_of
+from gad.nn import GAD
+from gad.prediction.blend import PART, Blend, blends_of, columns, origin_of
 from gad.prediction.model_file import Card, Model, load_model
 from gad.prediction.neighbours import Neighbour
 from gad.prediction.sealed import damaged
@@ -95,6 +96,21 @@ class Prediction:
             for row, names in self.unseen.items()
             if row not in self.rejects
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What networks say of G molecules.
+
+    Attributes:
+        outputs: [members, G, W], in units of what is learned.
+        embedded: [G, C] what the heads read, averaged over the ensemble; None unless asked for.
+        read: [G, R] by the network that training started from; None where no blend asks for it.
+    """
+
+    outputs: Tensor
+    embedded: Tensor | None
+    read: Tensor | None
 
 
 class Predictor:
@@ -322,13 +338,16 @@ class Predictor:
         self, packed: PackedMolecules, embeddings: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Values of every member [members, G, W] in user units, and embeddings [G, C]."""
-        outputs, embedded = self.outputs(packed, embeddings)
-        with one_thread():
-            mixed = [
-                network if blend is None else blend(network, packed.counts, packed.graph_values)
-                for network, blend in zip(outputs, self.blends, strict=True)
-            ]
-        return self.in_units(mixed), embedded
+        said = self.listen(packed, embeddings)
+        mixed = list(said.outputs)
+        if PART in self.model.parts:
+            with one_thread():
+                x = columns(packed.counts, packed.graph_values, said.read)
+                mixed = [
+                    network if blend is None else blend(network, x)
+                    for network, blend in zip(mixed, self.blends, strict=True)
+                ]
+        return self.in_units(mixed), said.embedded
 
     def in_units(self, outputs: Iterable[Tensor]) -> Tensor:
         """Outputs of every member → values in user units, or probabilities [members, G, W]."""
@@ -341,29 +360,36 @@ class Predictor:
         """What stands beside each network, see :mod:`gad.prediction.blend`."""
         return blends_of(self.model)
 
+    @cached_property
+    def origin(self) -> GAD | None:
+        """The network that training started from, where a blend reads molecules by it."""
+        return origin_of(self.model)
+
     @torch.no_grad()
-    def outputs(
-        self, packed: PackedMolecules, embeddings: bool = False
-    ) -> tuple[Tensor, Tensor | None]:
-        """What every network says [members, G, W], in units of what is learned, and embeddings."""
-        members, scales = self.model.members, self.model.scales
+    def listen(self, packed: PackedMolecules, embeddings: bool = False) -> Said:
+        """What every network says, embeddings if they are asked for, and what the origin reads."""
+        members, scales, origin = self.model.members, self.model.scales, self.origin
         device = next(members[0].parameters()).device
-        outputs = torch.zeros(
-            len(members), len(packed), self.model.task.outputs, dtype=torch.float64
-        )
-        embedded: Tensor | None = None
+        count, double = len(packed), torch.float64
+        outputs = torch.zeros(len(members), count, self.model.task.outputs, dtype=double)
+        embedded = read = None
+        if embeddings:
+            embedded = torch.zeros(count, members[0].embedding_channels, dtype=double)
+        if origin is not None:
+            read = torch.zeros(count, origin.to(device).embedding_channels)
         with one_thread():
             for graphs, batch in packed.batches(_ATOMS if device.type == "cpu" else _ATOMS_ON_CARD):
                 there = batch if device.type == "cpu" else batch.to(device)
                 for number, (member, scale) in enumerate(zip(members, scales, strict=True)):
                     scaled = replace(there, graph_values=scale.standardise(there.graph_values))
-                    read = member.embed(**scaled.inputs())
-                    outputs[number, graphs] = member.head(read).to("cpu", torch.float64)
-                    if embeddings:
-                        if embedded is None:
-                            embedded = torch.zeros(len(packed), read.shape[1], dtype=torch.float64)
-                        embedded[graphs] += read.to("cpu", torch.float64) / len(members)
-        return outputs, embedded
+                    seen = member.embed(**scaled.inputs())
+                    outputs[number, graphs] = member.head(seen).to("cpu", double)
+                    if embedded is not None:
+                        embedded[graphs] += seen.to("cpu", double) / len(members)
+                if origin is not None and read is not None:
+                    alone = replace(there, graph_values=there.graph_values[:, :0])
+                    read[graphs] = origin.embed(**alone.inputs()).cpu()
+        return Said(outputs, embedded, read)
 
     def _features(self, features: npt.ArrayLike | None, count: int) -> Floats:
         names = self.model.features

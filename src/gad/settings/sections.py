@@ -215,8 +215,8 @@ class TrainingSettings(_Section):
     )
     blend: bool = described(
         False,
-        "boosted trees and a linear model on Morgan counts and descriptors stand beside the "
-        "network, with weights that held-out rows choose",
+        "boosted trees and a kernel machine on Morgan counts, descriptors and what the base reads "
+        "stand beside the network, with weights that held-out rows choose",
     )
     balance: bool = described(
         False, "the classes of a target count the same together, however rare one is"

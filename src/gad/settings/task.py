@@ -21,8 +21,9 @@ TRANSFORMS = ("none", "log10")
 # Standardised values of whole molecules are held within this: an outlier must not run away with a
 # linear head.
 _CLIP = 10.0
-# `auto` takes the logarithm of labels whose middle nine tenths span so many times the smallest.
-_ORDERS = 100.0
+# `auto` takes the logarithm of labels whose middle nine tenths span so many times the smallest, if
+# that makes them less lopsided.
+_ORDERS = 10.0
 
 
 class TargetCard(TypedDict):
@@ -353,10 +354,23 @@ def _target(
     if kind == "classification" or (kind is None and known.size and not other.size):
         return Target(name, "binary", unit)
     if transform == "auto":
-        wide = known.size > 0 and bool((known > 0).all())
-        low, high = np.quantile(known, [0.05, 0.95]) if wide else (1.0, 1.0)
-        transform = "log10" if high >= _ORDERS * low else "none"
+        transform = "log10" if _spans_orders(known) else "none"
     return Target(name, "regression", unit, transform=transform)
+
+
+def _spans_orders(labels: npt.NDArray[np.float64]) -> bool:
+    """Whether labels are better seen on a logarithmic scale: most lie far below the rest."""
+    if not labels.size or labels.min() <= 0:
+        return False
+    low, high = np.quantile(labels, [0.05, 0.95])
+    return bool(
+        high >= _ORDERS * low and 2 * abs(_skewness(np.log(labels))) < abs(_skewness(labels))
+    )
+
+
+def _skewness(values: npt.NDArray[np.float64]) -> float:
+    """The mean cube of standardised values: 0 for symmetric ones."""
+    return float((((values - values.mean()) / values.std()) ** 3).mean())
 
 
 @dataclass(frozen=True, eq=False)

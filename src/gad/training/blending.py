@@ -14,7 +14,17 @@ import torch
 from torch import Tensor
 
 from gad.data.splits import Split
-from gad.prediction.blend import PART, Blend, Line, Trees, columns, to_part
+from gad.prediction.blend import (
+    ORIGIN,
+    PART,
+    Blend,
+    Kernel,
+    Trees,
+    columns,
+    near,
+    origin_part,
+    to_part,
+)
 from gad.prediction.model_file import Model
 from gad.prediction.predictor import Predictor
 from gad.reporter import Reporter
@@ -27,8 +37,10 @@ Indices = npt.NDArray[np.int64]
 # Fewer labels teach trees nothing, and fewer held-out ones choose no weights.
 _LEAST, _LEAST_HELD_OUT = 20, 8
 _STEPS, _DEPTH = 300, 8
-# Shares that are chosen without evidence: network, trees, line.
-_PRIOR = np.array([0.5, 0.35, 0.15])
+# Training molecules that the kernel is centred on; how little its logistic weights are held back.
+_CENTRES, _FREE = 1024, 5.0
+# Shares that are chosen without evidence: network, trees, kernel.
+_PRIOR = np.array([0.4, 0.3, 0.3])
 _FIRM = 3.0
 _GRID = [
     np.array([a, b, 10 - a - b]) / 10
@@ -53,53 +65,100 @@ class _Labels:
 
 
 def with_blend(
-    model: Model, dataset: Dataset, splits: list[Split], folds: list[int], reporter: Reporter
+    model: Model,
+    origin: Model | None,
+    dataset: Dataset,
+    splits: list[Split],
+    folds: list[int],
+    reporter: Reporter,
+    *,
+    kernel: bool = True,
 ) -> Model:
     """The model with a blend for each member, if its recipe wants one.
 
-    ``folds`` says which split each member was trained on. Graphs of a known set have none: nothing
-    but the graph is known of them.
+    Graphs of a known set have none: nothing but the graph is known of them.
+
+    Args:
+        model: its networks.
+        origin: what they started from; trees and kernel then read molecules by it too.
+        dataset: the molecules.
+        splits: into training and validation rows.
+        folds: which split each member was trained on.
+        reporter: is told.
+        kernel: whether the file may keep what it is centred on, numbers of training molecules.
     """
     if not model.recipe.training.blend or dataset.preparation is None:
         return model
-    reporter.message("fitting trees and a linear model beside the network")
-    network = Predictor(model).outputs(dataset.packed)[0]
-    packed = dataset.packed
-    fitted: dict[int, tuple[Trees, Line]] = {}
+    reporter.message("fitting trees and a kernel machine beside the network")
+    if origin is not None:
+        model = replace(model, parts={**model.parts, ORIGIN: origin_part(origin.members[0])})
+    said = Predictor(model).listen(dataset.packed)
+    counts, values = dataset.packed.counts, dataset.packed.graph_values
+    x = columns(counts, values, said.read)
+    # Trees with and without what the origin reads are averaged; the kernel looks at that alone.
+    plain = np.arange(counts.shape[1] + values.shape[1])
+    every = np.arange(x.shape[1])
+    views = [plain] if origin is None else [plain, every]
+    looks = every if origin is None else every[counts.shape[1] :]
+    fitted: dict[int, tuple[Trees, Kernel]] = {}
     blends = []
     for number, (fold, scale) in enumerate(zip(folds, model.scales, strict=True)):
         split = splits[fold]
         if fold not in fitted:  # members of one split differ by their networks only
-            x = columns(packed.counts, packed.graph_values)
-            fitted[fold] = _fit(model.task, dataset, split, scale, x)
-        trees, line = fitted[fold]
+            taught = [
+                _labels(model.task, dataset, split.train, scale, place)
+                for place in range(len(model.task.targets))
+            ]
+            fitted[fold] = (
+                _trees(model.task, taught, x, split, views),
+                _kernel(model.task, taught, x, split, looks if kernel else looks[:0]),
+            )
+        trees, machine = fitted[fold]
         rows = torch.from_numpy(split.val)
-        x = columns(packed.counts[rows], packed.graph_values[rows])
-        outputs = [network[number, rows], trees(x).double(), line(x).double()]
-        shares = _shares(model.task, dataset, split, scale, torch.stack(outputs))
-        blends.append(Blend(trees, line, shares))
-    return replace(model, parts={**model.parts, PART: to_part(blends)})
+        parts = [said.outputs[number, rows], trees(x[rows]).double(), machine(x[rows]).double()]
+        shares = _shares(model.task, dataset, split, scale, torch.stack(parts), kernel)
+        blends.append(Blend(trees, machine, shares))
+    return replace(model, parts={**model.parts, PART: to_part(blends, x.shape[1])})
 
 
-def _fit(task: Task, dataset: Dataset, split: Split, scale: Scale, x: Tensor) -> tuple[Trees, Line]:
-    """Trees and line of every target, one behind the other."""
-    train = torch.from_numpy(split.train)
-    seen = (x[train] != 0).sum(0) >= _SEEN
-    used = seen.nonzero().flatten()
-    table = x[:, used].numpy()
-    grown: list[_Grown] = []
-    lines: list[tuple[Floats, Floats]] = []
-    mean, std = x[train].mean(0), x[train].std(0, correction=0)
+def _trees(
+    task: Task, taught: list[_Labels], x: Tensor, split: Split, views: list[Indices]
+) -> Trees:
+    """Trees of every target, one behind the other, averaged over what they are shown."""
+    seen = ((x[torch.from_numpy(split.train)] != 0).sum(0) >= _SEEN).numpy()
+    grown: list[list[_Grown]] = [[] for _ in task.targets]
+    for view in views:
+        used = view[seen[view]]
+        table = x[:, torch.from_numpy(used)].numpy()
+        for own, labels, target in zip(grown, taught, task.targets, strict=True):
+            own.append(_grow(target, table[labels.rows], labels, used))
+    return _planted(grown)
+
+
+def _kernel(task: Task, taught: list[_Labels], x: Tensor, split: Split, used: Indices) -> Kernel:
+    """A kernel machine of every target: ridge and logistic regression on its own features.
+
+    With K = V Λ Vᵀ of the centres, k V Λ^{-½} are features whose products are the kernel (those of
+    its projection, where there are more molecules than centres).
+    """
+    z = x[:, torch.from_numpy(used)]
+    train = z[torch.from_numpy(split.train)]
+    mean, std = train.mean(0), train.std(0, correction=0)
     rate = torch.where(std > 1e-6, 1 / std, torch.zeros_like(std))
-    straight = x[train].sub(mean).mul(rate).clamp(-10, 10).numpy()
-    for place, target in enumerate(task.targets):
-        own = _labels(task, dataset, split.train, scale, place)
-        where = np.searchsorted(split.train, own.rows)
-        grown.append(_grow(target, table[own.rows], own, used.numpy()))
-        lines.append(_draw(target, straight[where], own))
-    weight, bias = (np.concatenate(parts) for parts in zip(*lines, strict=True))
-    line = Line(mean, rate, torch.from_numpy(weight).float(), torch.from_numpy(bias).float())
-    return _planted(grown), line
+    z = z.sub(mean).mul(rate).clamp(-5, 5)
+    chosen = np.random.default_rng(0).permutation(split.train)[: _CENTRES if len(used) else 0]
+    centres = z[torch.from_numpy(np.sort(chosen))].half()
+    values, vectors = torch.linalg.eigh(near(centres.double(), centres))
+    kept = values > 1e-6 * values.max() if len(values) else values > 0
+    features = vectors[:, kept] / values[kept].sqrt()
+    lines = [
+        _draw(target, (near(z[torch.from_numpy(own.rows)].double(), centres) @ features), own)
+        for target, own in zip(task.targets, taught, strict=True)
+    ]
+    weight, bias = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*lines, strict=True))
+    return Kernel(
+        torch.from_numpy(used), mean, rate, centres, (weight @ features.T).float(), bias.float()
+    )
 
 
 def _labels(task: Task, dataset: Dataset, rows: Indices, scale: Scale, place: int) -> _Labels:
@@ -114,7 +173,7 @@ def _labels(task: Task, dataset: Dataset, rows: Indices, scale: Scale, place: in
 
 @dataclass(frozen=True, eq=False)
 class _Grown:
-    """Trees of one target: their nodes by scikit-learn, and what they are added to."""
+    """Trees of one target: nodes by scikit-learn, the output of each, and what they add to."""
 
     trees: list[tuple[Any, int]]
     start: Floats
@@ -163,8 +222,8 @@ def _constant(target: Target, own: _Labels) -> Floats:
     return np.asarray(np.log(counts / counts.sum()))
 
 
-def _planted(grown: list[_Grown]) -> Trees:
-    """All trees of all targets as one set of arrays."""
+def _planted(grown: list[list[_Grown]]) -> Trees:
+    """The trees of each target, averaged, of all targets as one set of arrays."""
     parts: dict[str, list[npt.NDArray[Any]]] = {
         name: [np.zeros(1, kind)]
         for name, kind in (
@@ -172,55 +231,61 @@ def _planted(grown: list[_Grown]) -> Trees:
             ("threshold", np.float32), ("value", np.float32),
         )
     }  # fmt: skip
+    start: list[Floats] = []
     roots, outputs, deepest, first, before = [0], [0], 0, 1, 0
-    for own in grown:
-        for nodes, output in own.trees:
+    for averaged in grown:
+        for nodes, output, read in ((*tree, own.columns) for own in averaged for tree in own.trees):
             leaf = nodes["is_leaf"].astype(bool)
             here = np.arange(len(nodes))
-            parts["column"].append(np.where(leaf, 0, own.columns[nodes["feature_idx"] * ~leaf]))
+            parts["column"].append(np.where(leaf, 0, read[nodes["feature_idx"] * ~leaf]))
             parts["threshold"].append(np.where(leaf, 0, nodes["num_threshold"]))
             parts["left"].append(first + np.where(leaf, here, nodes["left"]))
             parts["right"].append(first + np.where(leaf, here, nodes["right"]))
-            parts["value"].append(np.where(leaf, nodes["value"], 0))
+            parts["value"].append(np.where(leaf, nodes["value"] / len(averaged), 0))
             roots.append(first)
             outputs.append(before + output)
             deepest = max(deepest, int(nodes["depth"].max()))
             first += len(nodes)
-        before += len(own.start)
+        start.append(np.mean([own.start for own in averaged], axis=0))
+        before += len(start[-1])
     joined = {name: torch.from_numpy(np.concatenate(own)) for name, own in parts.items()}
     return Trees(
         joined["column"].long(), joined["left"].long(), joined["right"].long(),
         joined["threshold"].float(), joined["value"].float(),
         torch.tensor(roots), torch.tensor(outputs),
-        torch.from_numpy(np.concatenate([own.start for own in grown])).float(),
+        torch.from_numpy(np.concatenate(start)).float(),
         torch.tensor(deepest),
     )  # fmt: skip
 
 
-def _draw(target: Target, x: npt.NDArray[np.float32], own: _Labels) -> tuple[Floats, Floats]:
-    """Weights [W, D] and biases [W] of a linear model."""
+def _draw(target: Target, x: Tensor, own: _Labels) -> tuple[Floats, Floats]:
+    """Weights [W, D] and biases [W] of a linear model of features x [n, D]."""
     nothing = np.zeros((target.outputs, x.shape[1])), _constant(target, own)
-    if not own.enough:
+    if not own.enough or not x.shape[1]:
         return nothing
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if target.kind == "regression":
-            ridge = RidgeCV(np.logspace(1, 5, 9)).fit(x, own.learned, own.weights)
+            ridge = RidgeCV(np.logspace(-2, 2, 9)).fit(x.numpy(), own.learned, own.weights)
             return ridge.coef_.reshape(1, -1), np.array([ridge.intercept_])
-        made = LogisticRegression(C=1e-3, max_iter=200).fit(x, own.learned, own.weights)
+        made = LogisticRegression(C=_FREE, max_iter=300).fit(x.numpy(), own.learned, own.weights)
     outputs = _outputs_of(target, own)
     weight, bias = nothing[0], np.full(target.outputs, 0.0 if len(outputs) == 1 else -20.0)
     weight[outputs], bias[outputs] = made.coef_, made.intercept_
     return weight, bias
 
 
-def _shares(task: Task, dataset: Dataset, split: Split, scale: Scale, outputs: Tensor) -> Tensor:
+def _shares(
+    task: Task, dataset: Dataset, split: Split, scale: Scale, outputs: Tensor, kernel: bool
+) -> Tensor:
     """The shares [3, W] with the least loss of the n rows of validation.
 
-    ``outputs`` [3, n, W] are those of network, trees and line for these rows.
+    ``outputs`` [3, n, W] are those of network, trees and kernel for these rows; the latter counts
+    nothing without ``kernel``.
     """
+    choice = _GRID if kernel else [shares for shares in _GRID if not shares[2]]
     shares = np.tile(np.array([1.0, 0, 0])[:, None], (1, task.outputs))
     order = np.argsort(split.val)
     for place, (target, span) in enumerate(zip(task.targets, task.spans, strict=True)):
@@ -230,7 +295,7 @@ def _shares(task: Task, dataset: Dataset, split: Split, scale: Scale, outputs: T
             at = order[np.searchsorted(split.val[order], own.rows)]
             given = outputs[:, torch.from_numpy(at)][:, :, span]
             judge = _Judge(Task((target,), task.loss), given, own)
-            shares[:, span] = min(_GRID, key=judge)[:, None]
+            shares[:, span] = min(choice, key=judge)[:, None]
     return torch.from_numpy(shares)
 
 

@@ -22,6 +22,7 @@ from gad.report.report import write_report
 from gad.report.summary import RunSummary
 from gad.reporter import Reporter
 from gad.settings.recipe import Recipe, load_recipe
+from gad.settings.task import Task
 from gad.training.blending import with_blend
 from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.explanations import explanations
@@ -50,7 +51,7 @@ def train(
     features: Sequence[str] = (),
     task: str | None = None,
     relation: str | Sequence[str] | None = None,
-    transform: str = "none",
+    transform: str = "auto",
     metric: str | None = None,
     split: str = "random",
     split_column: str | None = None,
@@ -88,7 +89,8 @@ def train(
             out: 0 and 1 or two words are a binary target, more words a multiclass one.
         relation: the column that says ``>``, ``<`` or ``=`` of each label, one for each target;
             labels such as ``>10`` need none.
-        transform: "log10" learns the logarithm of the labels, "auto" where they span orders.
+        transform: "log10" learns the logarithm of the labels, "none" never does, "auto" where they
+            are positive, span an order of magnitude and most lie far below the rest.
         metric: what the report judges by and the best epoch is chosen by, such as "RMSE" or
             "PR-AUC"; the loss chooses if left out.
         split: random, stratified, scaffold, cluster, time, column or file.
@@ -142,7 +144,7 @@ def train(
     learned = dataset.task(chosen.training.loss)
     judged = None if metric is None else metric_for(metric, learned)
     scales = [dataset.scale(learned, part.train) for part in splits]
-    for text in (*dataset.messages, *told, *said):
+    for text in (*dataset.messages, *told, *said, *_logarithms(learned, transform)):
         reporter.message(text)
     identity = Identity.of(
         dataset, chosen, splits, ensemble, splitting.kind, task, origin, learned, judged
@@ -169,7 +171,7 @@ def train(
     )  # fmt: skip
     if not is_first():
         return TrainingRun(folder, Predictor(model), RunSummary())
-    model = with_blend(model, dataset, splits, folds_of, reporter)
+    model = with_blend(model, origin, dataset, splits, folds_of, reporter, kernel=neighbours)
     outputs = Predictor(model).run(dataset.packed)[0].numpy()
     trusted = measure_trust(
         model, dataset, splits, folds_of, outputs,
@@ -192,6 +194,14 @@ def train(
     )
     _write_model(folder, model, summary)
     return TrainingRun(folder, Predictor(model), summary)
+
+
+def _logarithms(task: Task, transform: str) -> list[str]:
+    """What to say of targets whose logarithm is learned though nobody asked for it."""
+    names = [target.name for target in task.targets if target.transform == "log10"]
+    if transform != "auto" or not names:
+        return []
+    return [f"learning the logarithm of {', '.join(names)} (--transform none: as it stands)"]
 
 
 def _write_rows(
@@ -239,7 +249,7 @@ def _options(
     given = {
         "weight": source.weight,
         "relation": list(source.relations),
-        "transform": source.transform.replace("none", ""),
+        "transform": None if source.transform == "auto" else source.transform,
         "merge_duplicates": source.merge,
         "split_column": source.split_column,
         "folds": splitting.folds,

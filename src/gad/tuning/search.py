@@ -56,7 +56,7 @@ def tune(
     features: Sequence[str] = (),
     task: str | None = None,
     relation: str | Sequence[str] | None = None,
-    transform: str = "none",
+    transform: str = "auto",
     standardise: bool | Sequence[str] = False,
     merge_duplicates: str | None = None,
     metric: str | None = None,
@@ -86,7 +86,7 @@ def tune(
         features: further numeric columns given to the model.
         task: as in :func:`gad.train`, like the next five.
         relation: columns that say which labels are bounds.
-        transform: none, log10 or auto.
+        transform: as in :func:`gad.train`.
         standardise: bring molecules into one form first.
         merge_duplicates: mean, median or drop.
         metric: what is searched for, as the mean over targets, and chooses the epoch; the mean

@@ -28,6 +28,7 @@ from torch import Tensor, nn
 from gad.data.store.molecules import PackedMolecules
 from gad.nn.model import GAD, Head, pool, pooled_channels
 from gad.operators import IMPLICIT, Chebyshev, Eigenbasis, GraphOperators
+from gad.prediction.blend import columns
 from gad.settings.task import Task
 
 if TYPE_CHECKING:
@@ -180,6 +181,8 @@ def _encoded(predictor: Predictor, packed: PackedMolecules) -> Iterator[_Encoded
     for graphs in torch.arange(len(packed)).split(some):
         part = packed.take(graphs)
         states, read, beside = [], [], []
+        if any(predictor.blends):
+            x = columns(part.counts, part.graph_values, predictor.listen(part).read)
         for member, scale, blend in zip(model.members, model.scales, predictor.blends, strict=True):
             own = member.states((part.atoms, part.atom_values), part.operators, part.bonds)
             states.append(own.to("cpu", torch.float64))
@@ -187,7 +190,7 @@ def _encoded(predictor: Predictor, packed: PackedMolecules) -> Iterator[_Encoded
             whole = scale.standardise(part.graph_values).double()
             read.append(torch.cat([pooled, whole], dim=1))
             none = pooled.new_zeros(len(part), model.task.outputs)
-            said = none if blend is None else blend.beside(part.counts, part.graph_values)
+            said = none if blend is None else blend.beside(x)
             beside.append(said)
         yield _Encoded(part.operators, states, read, torch.stack(beside))
 
