@@ -272,10 +272,15 @@ def main() -> None:
                     f"{name}, seed {seed}, {method}: {row['metric']} {row['val']:.3f} validation, "
                     f"{row.get('test', row.get('held')):.3f} held out, {row['minutes']:.1f} min"
                 )
-                record = {
-                    "what": (__doc__ or "").strip().partition("\n")[0],
-                    "machine": machine(),
-                    "tasks": {} if arguments.variant else collected(kept),
-                    "rows": kept,
-                }
-                write_atomic(output, (json.dumps(record, indent=1) + "\n").encode())
+                _write(output, kept, arguments.variant)
+    _write(output, kept, arguments.variant)
+
+
+def _write(output: Path, rows: list[dict[str, Any]], variant: str) -> None:
+    record = {
+        "what": (__doc__ or "").strip().partition("\n")[0],
+        "machine": machine(),
+        "tasks": {} if variant else collected(rows),
+        "rows": rows,
+    }
+    write_atomic(output, (json.dumps(record, indent=1) + "\n").encode())

@@ -111,3 +111,19 @@ def test_intervals_go_back_through_the_logarithm():
     np.testing.assert_allclose(upper, [[10**1.5, np.nan]])
     found = task.residuals(np.array([[1.0, 1.0]]), np.array([[10.0, 0.3]]))
     np.testing.assert_allclose(found, [[1.0, np.nan]])
+
+
+def test_auto_takes_logarithms_of_lopsided_labels_alone():
+    rng = np.random.default_rng(0)
+    normal = rng.normal(size=500)
+
+    def chosen(labels):
+        task = Task.of(None, ("y",), ("",), labels[:, None], "l1", transform="auto")
+        return task.targets[0].transform
+
+    assert chosen(np.exp(2 * normal)) == "log10"  # half-lives, over orders of magnitude
+    assert chosen(np.append(np.exp(2 * normal), 0.0)) == "none"  # 0 has no logarithm
+    assert chosen(10 + normal) == "none"
+    assert chosen(np.exp(0.3 * normal)) == "none"  # lopsided, but within an order
+    assert chosen(100 * rng.beta(5, 0.5, 500)) == "none"  # most lie above the rest
+    assert chosen(np.full(20, 3.0)) == "none"

@@ -9,9 +9,10 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 
 import gad
 from gad.data.known import load_esol
+from gad.data.splits import Split
 from gad.prediction.blend import _check, blends_of, columns
 from gad.settings.task import Target, Task
-from gad.training.blending import _grow, _Grown, _Judge, _Labels, _planted
+from gad.training.blending import _grow, _Grown, _Judge, _kernel, _Labels, _planted
 
 QUICK = {"width": 20, "layers": 2, "epochs": 3, "blend": True, "start": "scratch"}
 
@@ -170,3 +171,66 @@ def test_ensembles_and_folds_have_a_blend_each(rows):
     assert len(blends) == 4
     assert torch.equal(blends[0].trees.value, blends[1].trees.value)
     assert not torch.equal(blends[0].trees.start, blends[2].trees.start)
+
+
+@pytest.fixture(scope="module")
+def from_base(rows, tmp_path_factory):
+    """A model that starts from the base and goes far away from it."""
+    settings = {"epochs": 1, "learning_rate": 0.01, "blend": True}
+    made = {}
+    for neighbours in (True, False):
+        out = tmp_path_factory.mktemp("base") / "run"
+        made[neighbours] = gad.train(
+            (rows[0][:60], rows[1][:60]), settings=settings, baselines=False, out=out,
+            neighbours=neighbours,
+        )  # fmt: skip
+    return made
+
+
+def test_trees_and_kernel_read_molecules_as_the_base_does(from_base):
+    run = from_base[True]
+    again = gad.load(run.directory / "model.gad")
+    smiles = ["CCO", "c1ccccc1", "[Na+].[O-]C=O"]
+    base = gad.MoleculeEmbedder().fit(smiles).transform(smiles)
+    own = gad.MoleculeEmbedder(str(run.directory / "model.gad")).fit(smiles).transform(smiles)
+    from gad.data.store.molecules import read_molecules
+
+    read = again.listen(read_molecules(smiles, again.model.preparation)).read
+    np.testing.assert_allclose(read.numpy(), base, rtol=1e-4, atol=1e-4)
+    assert np.abs(own[:, : base.shape[1]] - base).max() > 0.1  # training has moved the network
+    np.testing.assert_allclose(again.predict(smiles), run.model.predict(smiles), rtol=1e-6)
+    kernel = blends_of(again.model)[0].kernel
+    assert len(kernel.centres) == 48
+    assert int(kernel.column.min()) >= 1024  # not the counts
+
+
+def test_a_file_that_keeps_no_training_molecules_has_no_kernel(from_base):
+    model = from_base[False].model.model
+    blend = blends_of(model)[0]
+    assert blend.kernel.centres.numel() == 0
+    assert float(blend.shares[2].abs().max()) == 0
+    assert np.isfinite(from_base[False].model.predict(["CCO"])).all()
+
+
+def test_a_kernel_machine_is_ridge_regression_with_that_kernel():
+    from sklearn.metrics.pairwise import rbf_kernel
+
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(60, 5)).astype(np.float32))
+    y = np.sin(2 * x[:, 0].double().numpy()) + x[:, 1].double().numpy()
+    rows = np.arange(40)
+    split = Split(rows, np.arange(40, 60), np.arange(0))
+    kernel = _kernel(
+        Task((Target("y"),)), [_Labels(rows, y[rows], np.ones(40))], x, split, np.arange(5)
+    )
+    found, z = kernel(x)[40:, 0].numpy(), kernel.standardise(x).double().numpy()
+    between, across = rbf_kernel(z[:40], gamma=1 / 5), rbf_kernel(z[40:], z[:40], gamma=1 / 5)
+    one = np.ones((40, 1))
+    apart = []
+    for strength in np.logspace(-2, 2, 9):
+        system = np.block([[between + strength * np.eye(40), one], [one.T, np.zeros((1, 1))]])
+        solved = np.linalg.solve(system, np.append(y[rows], 0.0))
+        apart.append(np.abs(across @ solved[:-1] + solved[-1] - found).max())
+    assert min(apart) < 5e-3  # its centres are kept in half precision
+    assert sorted(apart)[1] > 5e-3
+    assert np.corrcoef(found, y[40:])[0, 1] > 0.8

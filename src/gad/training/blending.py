@@ -143,7 +143,8 @@ def _kernel(task: Task, taught: list[_Labels], x: Tensor, split: Split, used: In
     """
     z = x[:, torch.from_numpy(used)]
     train = z[torch.from_numpy(split.train)]
-    mean, std = train.mean(0), train.std(0, correction=0)
+    mean = train.mean(0)
+    std = (train - mean).square().mean(0).sqrt()
     rate = torch.where(std > 1e-6, 1 / std, torch.zeros_like(std))
     z = z.sub(mean).mul(rate).clamp(-5, 5)
     chosen = np.random.default_rng(0).permutation(split.train)[: _CENTRES if len(used) else 0]
