@@ -70,5 +70,5 @@ def test_any_prediction_is_reached_from_anywhere(plain):
 
     ways = ways_of(plain, packed, off, told)
     total = torch.zeros_like(ways.whole).index_add(0, packed.operators.batch, ways.atoms)
-    outputs = plain.outputs(packed)[0]
+    outputs = plain.listen(packed).outputs
     np.testing.assert_allclose(ways.start + total + ways.whole, told(outputs), atol=1e-6)
