@@ -150,3 +150,33 @@ def test_orders_of_magnitude(measured, tmp_path):
         == "log10"
     )
     assert "moles (log10)" in done("info", out / "model.gad").out
+
+
+def test_what_cannot_be_learned_is_said(tmp_path):
+    rows = [
+        {"smiles": r["smiles"], "bounds": f">{r['logS']:.2f}", "same": 1, "word": "active"}
+        for r in esol_rows(40)
+    ]
+    table = write_csv(tmp_path / "table.csv", rows)
+    targets = ("--target", "bounds", "--target", "same")
+    told = done("train", table, *TINY, *targets, "--out", tmp_path / "run", "--json").json
+    for words in ("all of its labels are bounds", "all of its labels are 1: there is nothing"):
+        assert any(words in text for text in told["messages"])
+    out = tmp_path / "out.csv"
+    shown = done("predict", tmp_path / "run" / "model.gad", table, "-o", out, "--uncertainty")
+    assert "no interval is known of bounds" in shown.err
+    assert {row["bounds_lower"] for row in rows_of(out)} == {""}
+    refused = call("train", table, *TINY, "--target", "word", "--out", tmp_path / "x")
+    assert refused.code == 1
+    assert "there is only 'active'" in refused.err
+
+
+def test_contradicting_words_are_named(tmp_path):
+    rows = [
+        {"smiles": r["smiles"], "hit": word} for r in esol_rows(20) for word in ("no", "yes", "yes")
+    ]
+    table = write_csv(tmp_path / "table.csv", rows)
+    for options in ((), ("--merge-duplicates", "mean")):
+        out = tmp_path / f"run{len(options)}"
+        told = done("train", table, *TINY, "--target", "hit", *options, "--out", out, "--json").json
+        assert any("no (row 1), yes (row 2)" in text for text in told["messages"])

@@ -60,6 +60,13 @@ def test_more_words_and_a_stray_number():
     assert "'3' is none of the classes" in bad[4]
 
 
+def test_a_number_that_many_rows_have_is_a_word():
+    labels, bad = read_labels(["1A", "2B", "3", "", "3.0", "1A", "2B", "7"], "level")
+    assert labels.classes == ("1A", "2B", "3")
+    assert labels.values[[2, 4]].tolist() == [2, 2]
+    assert list(bad) == [7]
+
+
 def test_numbers_may_be_names():
     labels, bad = read_labels(["3", "1.0", "1", "", "12", "oops"], "kind", task="multiclass")
     assert labels.classes == ("1", "12", "3", "oops")

@@ -2,7 +2,8 @@
 
 A cell of a target's column is a number, a bound on one (``>10``, ``<= 0.5``; ``~3`` counts as 3),
 or a word. A column of words is one of classes: two are a binary target, three or more a multiclass
-one. A few words in a column of numbers are mistakes, and their rows are rejected.
+one. A few words in a column of numbers are mistakes, and their rows are rejected; so are a few
+numbers in a column of words, while one that a tenth of the rows have is the name of a class.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
 # More classes than that are names of something, not labels.
 MOST_CLASSES = 200
+# Of the rows with a label: a number that so many have is one of the words.
+_OFTEN = 0.1
 _RELATIONS = {
     "": 0, "=": 0, "==": 0, "~": 0, "≈": 0,
     ">": 1, ">=": 1, "≥": 1, "=>": 1, ">>": 1, "<": -1, "<=": -1, "≤": -1, "=<": -1, "<<": -1,
@@ -121,11 +124,10 @@ def _are_words(cells: Sequence[Any], texts: list[str], task: str | None, comma: 
 def _names(texts: list[str], column: str, *, numeric: bool) -> list[str]:
     """The classes of a column: capitals do not matter, and the most frequent spelling is kept."""
     spellings: dict[str, Counter[str]] = {}
-    for text in texts:
-        value = parse_number(text)
-        if value is None or (numeric and not math.isnan(value)):
-            name = _tidy(text) if numeric else text
-            spellings.setdefault(name.casefold(), Counter())[name] += 1
+    there = [_tidy(text) for text in texts if not _is_missing(text)]
+    for name, count in Counter(there).items():
+        if numeric or parse_number(name) is None or count >= max(2, _OFTEN * len(there)):
+            spellings.setdefault(name.casefold(), Counter())[name] += count
     names = [counted.most_common(1)[0][0] for counted in spellings.values()]
     if not 2 <= len(names) <= MOST_CLASSES:
         few = f"there is only {names[0]!r}" if names else "there are no labels"

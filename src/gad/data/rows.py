@@ -34,6 +34,8 @@ class Source:
     relations: Sequence[str] = ()
     transform: str = "none"
     merge: str | None = None
+    dates: bool = False
+    """Whether the split column has dates: a row without one cannot be used."""
 
     @staticmethod
     def of(
@@ -187,10 +189,17 @@ def _relations(
 
 def _told(name: str, labels: Labels) -> list[str]:
     """What a reader of a target would like to know."""
-    bounds = int(np.count_nonzero(labels.bounds))
     if labels.classes:
         return [f"target {name!r} has the classes {', '.join(labels.classes)}"]
-    return [f"target {name!r}: {bounds} of its labels are bounds (> or <)"] if bounds else []
+    bounds, known = int(np.count_nonzero(labels.bounds)), np.isfinite(labels.values)
+    if bounds and bounds == known.sum():
+        return [f"target {name!r}: all of its labels are bounds, which say on one side only"]
+    if bounds:
+        return [f"target {name!r}: {bounds} of its labels are bounds (> or <)"]
+    if known.sum() > 1 and np.ptp(labels.values[known]) == 0:
+        same = labels.values[known][0]
+        return [f"target {name!r}: all of its labels are {same:g}: there is nothing to learn"]
+    return []
 
 
 def _check(weights: Floats, features: Floats, rejects: dict[int, str]) -> None:

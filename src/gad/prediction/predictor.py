@@ -205,7 +205,10 @@ class Predictor:
             )
         count, trust = len(molecules), self.trust
         if neighbours and trust.neighbours is None:
-            raise ValueError("this model keeps no training molecules: there are no neighbours")
+            raise ValueError(
+                "this model keeps no training molecules (it was trained with --no-neighbours, or "
+                "before they were kept): predict without --neighbours"
+            )
         looking = trust.domain is not None and (uncertainty or neighbours > 0)
         extra = self._features(features, count)
         try:

@@ -153,6 +153,12 @@ class Trust:
         """[T], of intervals of one width."""
         return np.array([target.half for target in self.targets])
 
+    @property
+    def without_interval(self) -> list[str]:
+        """Names of the numbers of which no interval is known."""
+        pairs = zip(self.task.targets, self.half, strict=True)
+        return [t.name for t, half in pairs if t.kind == "regression" and not np.isfinite(half)]
+
     def recalibrated(self, values: Floats) -> Floats:
         """Outputs [n, W] with honest probabilities."""
         if all(target.recalibration == Recalibration() for target in self.targets):

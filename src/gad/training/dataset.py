@@ -28,6 +28,7 @@ from gad.data.splits import (
     stratified_split,
     time_split,
 )
+from gad.data.splits.time import moment
 from gad.data.store.cache import prepare, scaffolds
 from gad.data.store.graphs import pack_graphs
 from gad.data.store.molecules import PackedMolecules, Preparation, with_cycles
@@ -35,7 +36,7 @@ from gad.data.tables import TableError
 from gad.settings.model import Inputs, inputs_of, preparation_of
 from gad.settings.recipe import Recipe
 from gad.settings.task import Scale, Signs, Task
-from gad.training.merging import merge
+from gad.training.merging import merge, named
 
 Floats = npt.NDArray[np.float64]
 SPLITS = ("random", "stratified", "scaffold", "cluster", "time", "column", "file")
@@ -171,6 +172,9 @@ def _prepared(
     rejects = dict(rows.rejects)
     for row in np.flatnonzero(~labelled).tolist():
         rejects.setdefault(row, "no label: every target is empty")
+    for row, date in enumerate(rows.split_values or () if source.dates else ()):
+        if moment(date) is None:
+            rejects.setdefault(row, f"{date!r} is no date: write 2024-03-31, or growing numbers")
     total = len(rows.texts)
 
     def told(done: int) -> None:
@@ -194,14 +198,15 @@ def _prepared(
     messages = list(rows.messages)
     if changed:
         messages.append(f"standardised: {len(changed)} molecules, listed in standardised.csv")
+    classes = rows.classes or [()] * targets.shape[1]
     if source.merge is None:
         exact = targets if bounds is None else np.where(bounds == 0, targets, np.nan)
-        messages += _told(duplicates(packed.keys, exact, rows_of=at.tolist()))
+        found = duplicates(packed.keys, exact, rows_of=at.tolist())
+        messages += _told([named(each, classes) for each in found])
     else:
-        words = [bool(names) for names in rows.classes or [()] * targets.shape[1]]
         merged = merge(
             _alike(rows, packed), targets, bounds, weights, source.merge,
-            words=words, rows_of=at.tolist(),
+            classes=classes, rows_of=at.tolist(),
         )  # fmt: skip
         rejects |= {int(at[place]): why for place, why in merged.dropped.items()}
         less = len(at) - len(merged.rows) - len(merged.dropped)

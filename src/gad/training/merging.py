@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -43,7 +43,7 @@ def merge(
     weights: Floats,
     how: str,
     *,
-    words: Sequence[bool],
+    classes: Sequence[Sequence[str]],
     rows_of: Sequence[int],
 ) -> Merged:
     """One row for each key.
@@ -60,21 +60,22 @@ def merge(
         bounds: [n, T] where they are bounds.
         weights: [n], of which the mean counts.
         how: mean, median or drop.
-        words: whether each target has classes.
+        classes: of each target; none where labels are numbers.
         rows_of: the number of each row in its table, from 0.
     """
     if how not in WAYS:
         raise ValueError(f"duplicates are merged by {', '.join(WAYS)}, not {how!r}")
+    words = [bool(names) for names in classes]
     sides = np.zeros(targets.shape, np.int8) if bounds is None else bounds
     exact = np.where(sides == 0, targets, np.nan)
     spread = np.array([np.std(c[np.isfinite(c)]) if np.isfinite(c).any() else 0 for c in exact.T])
-    tolerances = np.where(np.asarray(words) | (spread == 0), 1e-6, TOLERANCE * spread)
+    tolerances = np.where(np.array(words) | (spread == 0), 1e-6, TOLERANCE * spread)
     place_of = {row: place for place, row in enumerate(rows_of)}
     contradictions, against = [], {}
     for d in duplicates(keys, exact / tolerances, rows_of=rows_of, tolerance=1.0):
         values = tuple(float(exact[place_of[row], d.task]) for row in d.rows)
         name = d.key if isinstance(d.key, str) else next(iter(d.key))  # type: ignore[call-overload]
-        contradictions.append(Duplicate(name, d.rows, values, d.task))
+        contradictions.append(named(Duplicate(name, d.rows, values, d.task), classes))
         if how == "drop":
             against[d.key] = contradictions[-1]
     groups: dict[Hashable, list[int]] = {}
@@ -92,10 +93,17 @@ def merge(
     for number, places in enumerate(kept):
         for column in range(targets.shape[1] if len(places) > 1 else 0):
             merged[number, column], signs[number, column] = _one(
-                targets[places, column], sides[places, column], how, bool(words[column])
+                targets[places, column], sides[places, column], how, words[column]
             )
     mass = np.array([weights[places].mean() for places in kept])
     return Merged(rows, merged, signs, mass, dropped, contradictions)
+
+
+def named(found: Duplicate, classes: Sequence[Sequence[str]]) -> Duplicate:
+    """With the names of its classes in place of their numbers."""
+    names = classes[found.task]
+    told = tuple(names[int(value)] for value in found.values) if names else found.values  # type: ignore[call-overload]
+    return replace(found, values=told)
 
 
 def _one(values: Floats, sides: Signs, how: str, words: bool) -> tuple[float, int]:

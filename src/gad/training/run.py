@@ -129,11 +129,12 @@ def train(
     changes = _changes(settings, standardise, start_from, freeze)
     named = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     chosen, origin, told = beginning(named, changes)
+    splitting = Splitting.of(split, split_column, split_file, fractions, folds, repeat)
     source = Source.of(
         data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
         split_column=split_column, task=task, transform=transform, merge=merge_duplicates,
+        dates=splitting.kind == "time",
     )  # fmt: skip
-    splitting = Splitting.of(split, split_column, split_file, fractions, folds, repeat)
     dataset = load_dataset(source, chosen, workers=workers, progress=reporter.progress)
     if origin is not None and dataset.preparation is None:  # graphs of a known set
         chosen, origin, told = beginning(named, {**changes, "start": SCRATCH})

@@ -127,6 +127,7 @@ def tune(
             Source.of(
                 data, target, relation, smiles=smiles, weight=weight, features=tuple(features),
                 split_column=split_column, task=task, transform=transform, merge=merge_duplicates,
+                dates=split == "time",
             ),
             base,
             metric=metric,

@@ -28,8 +28,8 @@ def time_split(
         >>> [rows.tolist() for _, rows in split.parts()]
         [[1, 2, 3], [0], [4]]
     """
-    moments = [_moment(text) for text in dates]
-    if unread := [row for row, moment in enumerate(moments) if moment is None]:
+    moments = [moment(text) for text in dates]
+    if unread := [row for row, found in enumerate(moments) if found is None]:
         numbers = [(unread[0] if rows_of is None else rows_of[unread[0]]) + 1]
         raise ValueError(
             f"{len(unread)} rows have no date that can be read, such as {dates[unread[0]]!r} in "
@@ -59,13 +59,17 @@ def said_of_time(split: Split, dates: Sequence[str]) -> str:
 
 
 def _key(text: str) -> float:
-    moment = _moment(text)
-    assert moment is not None
-    return moment
+    found = moment(text)
+    assert found is not None
+    return found
 
 
-def _moment(text: str) -> float | None:
-    """A date as a number that grows with time; None if it is none."""
+def moment(text: str) -> float | None:
+    """A date as a number that grows with time; None if it is none.
+
+    >>> moment("1970-01-02"), moment("2.1.1970"), moment("1970"), moment("soon")
+    (86400.0, 86400.0, 1970.0, None)
+    """
     text = text.strip()
     try:
         return float(text) if np.isfinite(float(text)) else None

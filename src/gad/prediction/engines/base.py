@@ -211,6 +211,11 @@ def scorer_for(
         messages.append("a single model has no spread: there is no column of it (_std)")
     if request.uncertainty and predictor.trust.domain is None:
         messages.append("this model does not know its training set: there is no column domain")
+    if request.uncertainty and (unknown := predictor.trust.without_interval):
+        messages.append(
+            f"no interval is known of {', '.join(unknown)}: there were too few test rows with an "
+            "exact label"
+        )
     none = predictor.predict_detailed(
         [],
         embeddings=request.embeddings,
