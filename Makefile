@@ -58,7 +58,7 @@ tests: $(STAMP) ## unit tests and the examples in docstrings
 	$(BIN)/pytest -q -n $(WORKERS)
 
 test-fast: $(STAMP) ## the inner loop: unit tests without the slow ones, fewer drawn examples
-	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n $(WORKERS) -m "not slow" tests
+	HYPOTHESIS_PROFILE=quick $(BIN)/pytest -q -n $(WORKERS) --dist loadfile -m "not slow" tests
 
 # Each in an environment of its own, .venv-3.10 and so on; found by name or in pyenv's folder.
 test-pythons: ## `make test` once on each Python from 3.10 to 3.13 that is there

@@ -95,6 +95,7 @@ def test_a_training_on_samples_learns():
     assert train(to_data(graph), torch.arange(200), 2, batch=50, steps=40) > 0.8
 
 
+@pytest.mark.slow
 def test_a_training_on_samples_of_the_coauthors_learns(data_dir):
     graph = load_known_nodes("cs")
     nodes = torch.from_numpy(graph.splits[0].train)

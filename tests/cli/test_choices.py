@@ -77,6 +77,7 @@ def test_the_latest_rows_are_the_test_rows(tmp_path):
     assert call("train", table, *TINY, "--split", "time").code == 2
 
 
+@pytest.mark.slow
 def test_no_cluster_is_on_two_sides(table, tmp_path):
     done("train", table, *TINY, "--split", "cluster", "--out", tmp_path)
     groups = np.array(clusters([row["smiles"] for row in rows_of(table)]))

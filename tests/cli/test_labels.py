@@ -136,6 +136,7 @@ def test_a_bound_that_holds_is_no_error(measured, tmp_path):
         assert scores["targets"]["bounded"]["n"] == 3
 
 
+@pytest.mark.slow
 def test_orders_of_magnitude(measured, tmp_path):
     out = tmp_path / "run"
     options = ("--target", "moles", "--transform", "log10", "--set", "epochs=10")

@@ -314,6 +314,7 @@ def heavy_graph(graphs: GraphSet, g: int):
     return nodes, edges
 
 
+@pytest.mark.slow
 def test_qm9_has_the_published_figures(qm9_graphs):
     assert [rows.size for _, rows in qm9_graphs.split.parts()] == [110_831, 10_000, 10_000]
     published = {  # test error of the training median, half a unit of its last digit, unit

@@ -86,6 +86,7 @@ def _packed(run, smiles):
     return read_molecules(smiles, run.model.model.preparation)
 
 
+@pytest.mark.slow
 def test_several_targets_with_missing_labels(table, tmp_path):
     smiles, values = table
     targets = np.stack([values, -values], axis=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -81,6 +82,11 @@ def regression(better: float = 0.5, **changes) -> RunSummary:
 
 
 def classification(targets: int = 8, **changes) -> RunSummary:
+    return RunSummary.from_dict({**_classification(targets), **changes})
+
+
+@cache
+def _classification(targets: int) -> dict[str, object]:
     rng = np.random.default_rng(1)
     names = [f"assay {k}" for k in range(targets)]
     y = (rng.random((200, targets)) < 0.3).astype(float)
@@ -90,7 +96,7 @@ def classification(targets: int = 8, **changes) -> RunSummary:
     def scores(p):
         return {"test": score("classification", y, p, names)}
 
-    told = {
+    return {
         "title": "tox.csv",
         "task": "classification",
         "targets": names,
@@ -104,4 +110,3 @@ def classification(targets: int = 8, **changes) -> RunSummary:
             for k, name in enumerate(names)
         },
     }
-    return RunSummary.from_dict({**told, **changes})

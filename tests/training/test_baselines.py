@@ -74,6 +74,7 @@ def test_the_mean_is_the_r2_of_zero(solubility):
 # ------------------------------------------------------------------ the ridge
 
 
+@pytest.mark.slow
 def test_the_ridge_learns_solubility_and_the_result_is_json(solubility):
     smiles, targets = solubility
     found = fit_baselines(smiles, targets, "regression", ["logS"])
@@ -86,6 +87,7 @@ def test_the_ridge_learns_solubility_and_the_result_is_json(solubility):
     assert json.loads(json.dumps(found, allow_nan=False)) == found
 
 
+@pytest.mark.slow
 def test_each_target_uses_the_rows_where_it_has_a_label(solubility):
     smiles, targets = solubility
     y = targets["train"][:, 0]

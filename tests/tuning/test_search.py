@@ -179,6 +179,7 @@ def test_the_graphs_of_a_known_set(tmp_path):
     assert all(0 < row.error < 10 for row in found.trials)
 
 
+@pytest.mark.slow
 def test_settings_are_not_searched(table, space, tmp_path):
     said = Listening()
     found = tune(
