@@ -34,11 +34,9 @@ def esol(run) -> Path:
     return run.directory / "model.gad"
 
 
-@pytest.fixture(scope="session")
-def mixed(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two members; a number, three classes by name, 0 or 1; a column of the user's own."""
+def _trained(folder: Path, features: list[str]) -> Path:
+    """Two members; a number, three classes by name, 0 or 1."""
     known = load_esol()
-    folder = tmp_path_factory.mktemp("mixed")
     logs = known.targets[:150, 0]
     bands = np.array(["low", "middle", "high"])[np.digitize(logs, [-4.0, -1.5])]
     rows = [
@@ -48,13 +46,25 @@ def mixed(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = train(
         write_csv(folder / "table.csv", rows),
         target=["logS", "band", "hit"],
-        features=["mass"],
+        features=features,
         ensemble=2,
         settings={**TINY, "epochs": 2},
         out=folder / "run",
         baselines=False,
     )
     return run.directory / "model.gad"
+
+
+@pytest.fixture(scope="session")
+def mixed(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Targets of three kinds, and a column of the user's own."""
+    return _trained(tmp_path_factory.mktemp("mixed"), ["mass"])
+
+
+@pytest.fixture(scope="session")
+def several(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Targets of three kinds, of the molecule alone."""
+    return _trained(tmp_path_factory.mktemp("several"), [])
 
 
 @contextmanager

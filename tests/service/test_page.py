@@ -14,6 +14,7 @@ import torch
 import gad
 from gad.chem.draw import layout
 from gad.operators import HEAT, IMPLICIT, Eigenbasis
+from tests.service.conftest import serving
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium")
@@ -48,7 +49,7 @@ def open_page(browser, url):
     """Open the page in windows of a given size; nothing may be wrong in the console."""
     contexts, wrong, foreign = [], [], []
 
-    def opened(width: int = 1200, height: int = 900, **options):
+    def opened(width: int = 1200, height: int = 900, url: str = url, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(60_000)
         contexts.append(context)
@@ -319,6 +320,29 @@ def test_a_phone_shows_all_of_it(open_page, scheme):
     assert page.evaluate("() => window.gad.atom") == 2
     ground = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
     assert (int(ground.split("(")[1].split(",")[0]) < 60) == (scheme == "dark")
+
+
+def test_an_ensemble_of_several_targets_shows_each_in_its_own_way(open_page, several):
+    with serving({"several": several}) as url:
+        page = open_page(url=url)
+        row = page.evaluate("() => window.gad.row")
+        buttons = page.locator("#prediction .target button")
+        assert buttons.all_inner_texts() == ["logS", "band", "hit"]
+        assert "members of the ensemble differ" in page.inner_text("#prediction")
+        page.locator("#heat-picture circle.atom").nth(2).click()
+        buttons.nth(1).click()
+        assert page.inner_text("#prediction .value").split()[0] == row["values"]["band"]
+        bands = page.locator("#prediction .classes span:nth-child(3n + 1)").all_inner_texts()
+        chances = row["probabilities"]["band"]
+        assert bands == sorted(chances, key=chances.get, reverse=True)
+        assert f"band: {row['values']['band']}" in page.inner_text("#share-note")
+        buttons.nth(2).click()
+        assert page.inner_text("#prediction .value").split()[1] == "%"
+        assert "in logits" in page.inner_text("#share-note")
+        assert page.evaluate("() => window.gad.atom") == 2
+        typed(page, "CCO")  # the target that was chosen stays
+        assert buttons.nth(2).get_attribute("aria-pressed") == "true"
+        page.goto("about:blank")
 
 
 def test_a_key_while_the_page_is_on_its_way_counts(open_page, url):
