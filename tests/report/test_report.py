@@ -307,7 +307,7 @@ def test_targets_of_several_kinds_have_their_own_pictures():
 
 def test_trust_is_told_on_the_page_and_in_the_terminal():
     text = render(several_kinds())
-    for words in ("± 2", "± 1.5", "learned", "0.04", "0.09", "no 90 %, yes –"):
+    for words in ("± 2", "± 1.5", "learned", "0.04", "0.09", "no: 90 %, yes: –"):
         assert words in text
     out = io.StringIO()
     Console(file=out, width=120).print(terminal_summary(several_kinds()))

@@ -95,11 +95,11 @@ def several_classes(
     y, p = _drawable(labels), _drawable(probabilities)
     used = ~np.isnan(y) & ~np.isnan(p).any(1) if p.ndim == 2 else np.zeros(len(y), bool)
     y, p = y[used].astype(int), p[used]
-    there, counts = np.unique(y, return_counts=True)
-    if len(there) < 2:
+    frequent = most_frequent(y)
+    if len(frequent) < 2:
         return {}
     found = Plot("Precision against recall, class by class", "recall", "precision")
-    for css, k in zip("abc", there[np.argsort(-counts, kind="stable")], strict=False):
+    for css, k in zip("abc", frequent, strict=False):
         precision, recall, _ = precision_recall_curve(y == k, p[:, k])
         found.line(f"{css} line", _thinned(recall, precision))
         middle = len(recall) // 2
@@ -112,6 +112,18 @@ def several_classes(
     meant.line("rule", [(0, 0), (1, 1)])
     _calibrated(meant, p.max(1), (p.argmax(1) == y).astype(np.float64), "right")
     return {"precision_recall": found, "calibration": meant}
+
+
+def most_frequent(labels: Values) -> list[int]:
+    """The numbers of the classes that have a line of their own, the most frequent first.
+
+    >>> most_frequent([2, 0, 2, 1, 1, 2, None])
+    [2, 1, 0]
+    """
+    y = _drawable(labels)
+    there, counts = np.unique(y[~np.isnan(y)].astype(int), return_counts=True)
+    found: list[int] = there[np.argsort(-counts, kind="stable")].tolist()
+    return found[:3]
 
 
 def confusion(labels: Values, probabilities: Values, count: int) -> list[list[int]]:

@@ -103,7 +103,8 @@ def compare(summary: RunSummary, target: str | None = None, most: int | None = N
         for name, by_part in methods(summary).items()
         if (scores := _scores(by_part, part, target))
     ]
-    metrics = [m for m in metrics if any(m.name in scores for *_, scores in lines)]
+    # A target of one kind has no use for the metrics of another.
+    metrics = [m for m in metrics if any(scores.get(m.name) is not None for *_, scores in lines)]
     decimals = {m: _decimals([scores.get(m.name) for *_, scores in lines]) for m in metrics}
     rows = []
     for part, name, scores in lines:
