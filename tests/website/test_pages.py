@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import doctest
+import itertools
 import posixpath
 import re
+from dataclasses import fields
 
 import pytest
 
@@ -85,6 +87,40 @@ def test_every_option_of_every_command_is_described():
                 names = [*parameter.opts, *parameter.secondary_opts]
                 assert f"`{names[0]}" in section, (name, names)
         assert "```sh\n" + name in section, f"{name} has no example"
+
+
+def written_commands(page: str) -> list[list[str]]:
+    """The words of every ``gad …`` that a page writes: in a block of code, or within a line."""
+    text = (ROOT / page).read_text(encoding="utf-8").replace("\\\n", " ")
+    found = re.findall(
+        r"(?m)^ *(?:\$ )?(gad [^#\n]+)", "\n".join(re.findall(r"(?ms)^```.*?^```", text))
+    )
+    found += [" ".join(code.split()) for code in re.findall(r"(?<!`)`(gad [^`]+)`", text)]
+    parts = [re.split(r" [|;>&]| 2>", command)[0] for command in found]
+    return [re.findall(r"\"[^\"]*\"|\S+", part) for part in parts]
+
+
+@pytest.mark.parametrize("page", [*PAGES, "README.md", "SECURITY.md", "results/README.md"])
+def test_every_command_that_is_written_can_be_given(page):
+    from gad.settings.nodes import NodeSettings
+    from gad.settings.sections import all_settings
+
+    nodes = {field.name for field in fields(NodeSettings)}
+    commands = reference.all_commands()
+    groups = {name.rsplit(" ", 1)[0] for name in commands}
+    for words in written_commands(page):
+        names = [" ".join(words[:n]) for n in (3, 2)]
+        command = next((commands[name] for name in names if name in commands), None)
+        if command is None:  # a group of commands, a word such as COMMAND, or the program itself
+            assert names[1] in groups or re.match(r"[A-Z…-]", words[1]), words
+            continue
+        known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)} | {"--help"}
+        given = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+        assert given <= known, words
+        for flag, setting in itertools.pairwise(words):
+            if flag == "--set" and "=" in setting:
+                settings = nodes if "nodes" in words else {*all_settings(), "KEY"}
+                assert setting.partition("=")[0] in settings, words
 
 
 def test_every_setting_is_described():
