@@ -11,6 +11,8 @@ from torch import Tensor
 
 HUB = 100_000
 """Neighbours of the one hub, where the graph has twice as many nodes."""
+CORA = 2_708
+"""Nodes of Cora."""
 
 
 def grid(nodes: int) -> Tensor:
@@ -61,6 +63,13 @@ def social(nodes: int, each: int = 5) -> Tensor:
     return both_ways(torch.from_numpy(np.stack([edges, end // 2]) // each), nodes)
 
 
+def cora(_: int) -> Tensor:
+    """The citations of Cora, a real graph of one size: edges [2, E]."""
+    from gad.data.known.nodes import load_known_nodes
+
+    return load_known_nodes("cora").edge_index
+
+
 def both_ways(pairs: Tensor, nodes: int) -> Tensor:
     """Every pair once in both directions; loops and copies are left out."""
     low, high = pairs.amin(0), pairs.amax(0)
@@ -71,4 +80,5 @@ def both_ways(pairs: Tensor, nodes: int) -> Tensor:
 
 GRAPHS: dict[str, Callable[[int], Tensor]] = {
     "grid": grid, "neighbours": neighbours, "random": random, "hub": hub, "social": social,
+    "cora": cora,
 }  # fmt: skip
