@@ -33,7 +33,6 @@ from pathlib import Path
 import numpy as np
 import scipy
 import torch
-import torch_geometric
 from rich.console import Console
 from rich.table import Table
 from torch import Tensor
@@ -147,10 +146,9 @@ def show(console: Console, rows: list[Row], record: Row) -> None:
         )  # fmt: skip
     console.print(table)
     for line in record["slopes"]:
-        console.print(
-            f"{line['graph']}, {line['what']}, {line['sizes']}: "
-            f"time ∝ edges^{line['seconds']:.2f}, memory ∝ edges^{line['megabytes']:.2f}"
-        )
+        told = [f"{name} ∝ edges^{line[of]:.2f}" for name, of in
+                (("time", "seconds"), ("memory", "megabytes")) if line[of] is not None]  # fmt: skip
+        console.print(f"{line['graph']}, {line['what']}, {line['sizes']}: {', '.join(told)}")
     for line in record["ratios"]:
         console.print(f"{line['what']}, {line['nodes']:,} nodes: {line['ratio']:.2f}")
 
@@ -170,6 +168,8 @@ def in_order(rows: dict[tuple[str, str, int], Row]) -> list[Row]:
 
 def record_of(rows: list[Row]) -> Row:
     """The whole record."""
+    import torch_geometric
+
     return {
         "what": (__doc__ or "").strip().partition("\n")[0],
         "date": dt.datetime.now(dt.timezone.utc).date().isoformat(),

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks.large_graphs import page
 from benchmarks.speed.record import RESULTS, ROOT, load
 from gad.data.atomic import write_atomic
 
@@ -239,8 +240,13 @@ PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
         "profile": ("profile.json", profile),
         "growth": ("growth.json", growth),
         "cores": ("growth.json", cores),
+        "large graphs": ("large_graphs.json", page.large_graphs),
     },
-    "README.md": {"accuracy": ("accuracy.json", accuracy), "speed": ("speed.json", brief)},
+    "README.md": {
+        "accuracy": ("accuracy.json", accuracy),
+        "speed": ("speed.json", brief),
+        "large graphs": ("large_graphs.json", page.brief),
+    },
 }
 
 
