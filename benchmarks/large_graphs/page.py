@@ -22,7 +22,7 @@ def large_graphs(record: Row) -> str:
         return f"{at[kind, what, size]['seconds']:.3g}" if (kind, what, size) in at else ""
 
     lines = [
-        "| graph | nodes | edges | build | directions | spectral | implicit | step | MB of a step |",
+        "| graph | nodes | edges | build | directions | spectral | implicit | step | MB |",
         "| --- |" + " ---: |" * 8,
     ]
     for kind, size in places:
@@ -57,7 +57,7 @@ def brief(record: Row) -> str:
     largest = max((row for row in record["rows"] if row["graph"] == "social"), key=_nodes)
     cost = {r["what"]: r for r in record["rows"] if _same(r, largest)}
     names = {"build": "operators", "directions": "operators with directions",
-             "spectral": "spectral diffusion forward and backward", "implicit": "implicit diffusion",
+             "spectral": "spectral diffusion forward and backward", "implicit": "implicit",
              "step": "a training step of a block of 16 channels"}  # fmt: skip
     told = ", ".join(
         f"{name} {cost[what]['seconds']:.3g} s" for what, name in names.items() if what in cost
@@ -66,7 +66,7 @@ def brief(record: Row) -> str:
     return (
         f"On a social network of {largest['nodes']:,} nodes and {largest['edges']:,} directed "
         f"edges, one core: {told}; at most {peak:.1f} GB. {_growth(record)}"
-    )
+    ).strip()
 
 
 def _told(record: Row) -> list[str]:
@@ -92,7 +92,8 @@ def _told(record: Row) -> list[str]:
             f"- One hub of 100,000 neighbours to a random graph of as many edges, a million nodes: "
             f"{told}."
         )
-    return [*lines, f"- {_growth(record)}"]
+    growth = _growth(record)
+    return [*lines, f"- {growth}"] if growth else lines
 
 
 def _growth(record: Row) -> str:
