@@ -125,17 +125,29 @@ int walk_resolvent(int64_t nodes, int64_t ld, const int64_t *start, const int32_
     return DONE;
 }
 
-/* A step of conjugate gradients: x += alpha p, r -= alpha kp, dot [C] = sum of mass r r. */
-int walk_descend(int64_t nodes, int64_t channels, const float *alpha, const float *p,
-                 const float *kp, float *x, float *r, const float *mass, double *dot)
+/* Conjugate gradients, first half of a step: r -= alpha kp, dot [C] = sum of mass r r. */
+int walk_descend(int64_t nodes, int64_t channels, const float *alpha, const float *kp, float *r,
+                 const float *mass, double *dot)
 {
     for (int64_t c = 0; c < channels; c++) dot[c] = 0;
 #pragma omp parallel for schedule(static) reduction(+ : dot[:channels])
     for (int64_t i = 0; i < nodes; i++)
         for (int64_t c = 0, j = i * channels; c < channels; c++, j++) {
-            x[j] += alpha[c] * p[j];
             r[j] -= alpha[c] * kp[j];
             dot[c] += (double)mass[i] * r[j] * r[j];
+        }
+    return DONE;
+}
+
+/* Second half: x += alpha p, p = r + beta p. */
+int walk_turn(int64_t nodes, int64_t channels, const float *alpha, const float *beta,
+              const float *r, float *x, float *p)
+{
+#pragma omp parallel for schedule(static)
+    for (int64_t i = 0; i < nodes; i++)
+        for (int64_t c = 0, j = i * channels; c < channels; c++, j++) {
+            x[j] += alpha[c] * p[j];
+            p[j] = r[j] + beta[c] * p[j];
         }
     return DONE;
 }

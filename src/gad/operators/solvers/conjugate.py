@@ -80,31 +80,32 @@ def conjugate_gradients(
     """K⁻¹ b under the inner product ⟨a, b⟩ = Σ m a b, where K is self-adjoint; and how many steps.
 
     In this inner product the Jacobi preconditioner is the scalar 1/(1 + t) of each channel, which
-    changes no iterate: it is built into the first guess b/(1 + t) and nothing else is needed.
+    changes no iterate: nothing is needed for it.
     """
     # Squares of very small or large channels would leave the range of floating numbers.
-    scale = b.abs().amax(0)
+    low, high = torch.aminmax(b, dim=0) if b.shape[0] else (b.sum(0), b.sum(0))
+    scale = torch.maximum(-low, high)
     scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    b = (b / scale).contiguous()
-    x = b / (1 + times)
+    r = torch.empty_like(b, memory_format=torch.contiguous_format)
+    torch.div(b, scale, out=r)
+    p, x = r.clone(), torch.zeros_like(r)
     stay, leave = 1 + times, -times
-    r = b - walk.step(x, x, leave, stay, active=b.shape[1])[0]
-    p = r.clone()
     rr = walk.inner(r, r)
-    goal = tolerance**2 * walk.inner(b, b)
+    goal = tolerance**2 * rr
     kp = None
     for iteration in range(most):
         active = rr > goal
         if not bool(active.any()):
             return x.mul_(scale), iteration
         # K p = (1 + t) p − t P p
-        kp, curvature = walk.step(p, p, leave, stay, active=b.shape[1], other=p, out=kp)
+        kp, curvature = walk.step(p, p, leave, stay, active=r.shape[1], other=p, out=kp)
         assert curvature is not None
         # A channel that has arrived stands still: its step is 0, not 0/0.
         alpha = torch.where(active & (curvature > 0), rr / curvature, torch.zeros_like(rr))
-        before, rr = rr, walk.descend(alpha.to(x.dtype), p, kp, x, r)
+        before, step = rr, alpha.to(x.dtype)
+        rr = walk.descend(step, kp, r)
         beta = torch.where(active, rr / before, torch.zeros_like(rr))
-        p.mul_(beta.to(x.dtype)).add_(r)
+        walk.turn(step, beta.to(x.dtype), r, x, p)
     left = float((rr / goal.clamp_min(torch.finfo(rr.dtype).tiny)).max().sqrt() * tolerance)
     if left > tolerance:
         warnings.warn(

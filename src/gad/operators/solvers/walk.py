@@ -92,15 +92,22 @@ class Walk:
         assert found is not None
         return found
 
-    def descend(self, alpha: Tensor, p: Tensor, kp: Tensor, x: Tensor, r: Tensor) -> Tensor:
-        """``x += α p``, ``r −= α kp``; returns ⟨r, r⟩ [C], float64."""
+    def descend(self, alpha: Tensor, kp: Tensor, r: Tensor) -> Tensor:
+        """``r −= α kp``; returns ⟨r, r⟩ [C], float64."""
         if self.columns is None:
-            x.addcmul_(p, alpha)
             r.addcmul_(kp, alpha, value=-1)
             return self.inner(r, r)
-        dot = torch.zeros(p.shape[1], dtype=torch.float64)
-        native.call("walk_descend", *p.shape, alpha, p, kp, x, r, self.mass, dot)
+        dot = torch.zeros(r.shape[1], dtype=torch.float64)
+        native.call("walk_descend", *r.shape, alpha, kp, r, self.mass, dot)
         return dot
+
+    def turn(self, alpha: Tensor, beta: Tensor, r: Tensor, x: Tensor, p: Tensor) -> None:
+        """``x += α p``, then ``p = r + β p``."""
+        if self.columns is None:
+            x.addcmul_(p, alpha)
+            p.mul_(beta).add_(r)
+        else:
+            native.call("walk_turn", *r.shape, alpha, beta, r, x, p)
 
 
 def _for_kernels(matrix: Tensor, mass: Tensor) -> Walk:
