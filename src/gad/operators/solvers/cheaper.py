@@ -16,9 +16,10 @@ from gad.operators.solvers.walk import Walk
 
 # To which accuracy the two are tried.
 _TOLERANCE = 1e-6
-# A step of conjugate gradients costs twice one of the polynomial: below this share of steps they
-# are cheaper.
-_SHARE = 0.5
+# Below this share of steps conjugate gradients are cheaper. Where memory is what a step waits for,
+# theirs costs little more than one of the polynomial; where it is not, three times as much.
+_SHARE, _SHARE_OF_FEW = 0.65, 0.3
+_MANY = 20_000
 # Smaller graphs are not worth the question, nor are times whose polynomial is as short.
 _FEW, _SHORT = 1_000, 2.0
 # Polynomials for longer times have a degree in the thousands.
@@ -37,9 +38,10 @@ def cheaper_implicit(operators: GraphOperators, times: Tensor) -> Solver:
         return ConjugateGradient()
     if operators.num_nodes < _FEW or longest < _SHORT:
         return Chebyshev()
-    time = 4.0 ** math.floor(math.log(longest, 4.0))
+    time = 2.0 ** round(math.log2(longest))
     share = operators.once(f"conjugate_share_{time}", lambda: _conjugate_share(operators, time))
-    return ConjugateGradient() if share < _SHARE else Chebyshev()
+    enough = _SHARE if operators.num_nodes >= _MANY else _SHARE_OF_FEW
+    return ConjugateGradient() if share < enough else Chebyshev()
 
 
 @torch.no_grad()

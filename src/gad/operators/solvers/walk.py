@@ -83,7 +83,7 @@ class Walk:
 
     def inner(self, one: Tensor, other: Tensor) -> Tensor:
         """⟨one, other⟩ = Σ m ⊙ one ⊙ other of every channel [C], float64."""
-        return torch.einsum("n,nc,nc->c", self.mass, one, other).double()
+        return (self.mass @ (one * other)).double()
 
     def slope(self, h: Tensor, u: Tensor) -> Tensor:
         """−⟨u, M⁻¹L h⟩ = ⟨u, P h − h⟩ of every channel [C], float64: du/dt of a resolvent."""
