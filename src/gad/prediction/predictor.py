@@ -20,7 +20,7 @@ from gad.nn import GAD
 from gad.prediction.blend import PART, Blend, blends_of, columns, origin_of
 from gad.prediction.model_file import Card, Model, load_model
 from gad.prediction.neighbours import Neighbour
-from gad.prediction.sealed import damaged
+from gad.prediction.sealed import ModelFileError, damaged
 from gad.prediction.trust import NEAREST, Trust, spread_of
 
 if TYPE_CHECKING:
@@ -361,7 +361,13 @@ class Predictor:
     @cached_property
     def blends(self) -> list[Blend | None]:
         """What stands beside each network, see :mod:`gad.prediction.blend`."""
-        return blends_of(self.model)
+        try:
+            return blends_of(self.model)
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(
+                "what stands beside the network was written by another version of gad, or is "
+                "damaged: train the model again"
+            ) from error
 
     @cached_property
     def origin(self) -> GAD | None:

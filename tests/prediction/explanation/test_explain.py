@@ -150,6 +150,22 @@ def test_a_model_without_it_learns_from_the_package(plain):
     np.testing.assert_allclose(total, why.prediction, atol=1e-9)
 
 
+@pytest.mark.slow
+def test_a_blend_of_another_version_is_refused_in_words(blended):
+    from dataclasses import replace
+
+    from gad.prediction.blend import PART
+    from gad.prediction.model_file import Part
+    from gad.prediction.predictor import Predictor
+    from gad.prediction.sealed import ModelFileError
+
+    parts = {**blended.model.parts, PART: Part({}, {})}
+    old = Predictor(replace(blended.model, parts=parts))
+    for ask in (old.predict, old.explain):
+        with pytest.raises(ModelFileError, match="written by another version"):
+            ask(["CCO"])
+
+
 def test_nothing_to_explain(plain):
     assert plain.explain([]) == []
     assert plain.explain(["?", ""]) == [None, None]
