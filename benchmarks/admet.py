@@ -281,6 +281,9 @@ def _write(output: Path, rows: list[dict[str, Any]], variant: str) -> None:
         "what": (__doc__ or "").strip().partition("\n")[0],
         "machine": machine(),
         "tasks": {} if variant else collected(rows),
+        "missing": []
+        if variant
+        else sorted(set(tasks()) - {r["task"] for r in rows if r["method"] == "gad"}),
         "rows": rows,
     }
     write_atomic(output, (json.dumps(record, indent=1) + "\n").encode())

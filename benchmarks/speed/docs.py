@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import statistics
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -209,7 +210,10 @@ def brief(record: dict[str, Any]) -> str:
 
 def accuracy(record: dict[str, Any]) -> str:
     """Test errors of every set and method, the lowest in bold, and who wins where."""
-    methods = {"gad": "gad", "chemprop": "chemprop", "ridge": "ridge on RDKit descriptors"}
+    named = {"gad": "gad", "chemprop": "chemprop", "ridge": "ridge", "trees": "boosted trees"}
+    methods = {
+        m: title for m, title in named.items() if all(m in by for by in record["errors"].values())
+    }
     rows = []
     for name, by in record["errors"].items():
         for error in ("mae", "rmse"):
@@ -230,6 +234,41 @@ def accuracy(record: dict[str, Any]) -> str:
     return f"{grid(('test error', *methods.values(), 'gad / chemprop'), rows)}\n\n{told}"
 
 
+def admet(record: dict[str, Any]) -> str:
+    """Every task of the suite, our mean over seeds and others', the best of a row in bold."""
+    others = ("best", "MapLight", "MapLight + GNN", "MiniMol", "Chemprop-RDKit", "Chemprop")
+    rows, ahead = [], dict.fromkeys(("trees", *others), (0, 0))
+    for name, task in record["tasks"].items():
+        if not task["gad"]:
+            continue
+        up = -1 if task["metric"] == "MAE" else 1
+        values = {"gad": task["gad"], "trees": task["trees"]}
+        means = {m: sum(own) / len(own) if own else None for m, own in values.items()}
+        means |= dict(zip(others, task["published"] or [None] * len(others), strict=True))
+        for other in ahead:
+            if (theirs := means[other]) is not None:
+                won, of = ahead[other]
+                ahead[other] = won + (up * means["gad"] > up * theirs), of + 1
+        best = max(up * value for value in means.values() if value is not None)
+        cells = []
+        for method, value in means.items():
+            text = "–" if value is None else f"{value:.2f}" if value >= 5 else f"{value:.3f}"
+            if method in values and len(own := values[method]) > 1:
+                text += f" ± {statistics.pstdev(own):.{2 if value >= 5 else 3}f}"
+            cells.append(f"**{text}**" if value is not None and up * value == best else text)
+        rows.append([name, task["metric"], str(len(task["gad"])), *cells])
+    headings = ("task", "metric", "seeds", "gad", "trees", *others)
+    told = ", ".join(f"{other} on {won} of {of}" for other, (won, of) in ahead.items())
+    short = [name for name, task in record["tasks"].items() if 0 < len(task["gad"]) < 5]
+    missing = record["missing"]
+    said = f"Ahead of {told}."
+    if short:
+        said += f" Fewer than five seeds so far: {len(short)} tasks."
+    if missing:
+        said += f" Not run yet: {', '.join(missing)}."
+    return f"{grid(headings, rows)}\n\n{said}"
+
+
 SETS = {"esol": "ESOL (log mol/L)", "freesolv": "FreeSolv (kcal/mol)", "aqsol": "AqSol (log mol/L)"}
 # Page → place → its record, and what makes the text.
 PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
@@ -242,8 +281,10 @@ PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
         "cores": ("growth.json", cores),
         "large graphs": ("large_graphs.json", page.large_graphs),
     },
+    "docs/base.md": {"admet": ("admet.json", admet)},
     "README.md": {
         "accuracy": ("accuracy.json", accuracy),
+        "admet": ("admet.json", admet),
         "speed": ("speed.json", brief),
         "large graphs": ("large_graphs.json", page.brief),
     },
