@@ -34,9 +34,9 @@ NOTHING = (
     "a base predicts nothing: train a model from it (gad train --from), or read its embeddings "
     "(gad embed)"
 )
-# Atoms in a batch: on a processor what a block makes of them stays in its cache; a graphics card
-# wants many, as long as large molecules do not fill its memory.
-_ATOMS, _ATOMS_ON_CARD = 2500, 1 << 14
+# On a processor what a block makes of a batch, atoms × channels, stays in its cache; a graphics
+# card wants many atoms, as long as large molecules do not fill its memory.
+_CELLS, _ATOMS_ON_CARD = 320_000, 1 << 14
 
 
 @dataclass(frozen=True, eq=False)
@@ -386,8 +386,9 @@ class Predictor:
             embedded = torch.zeros(count, members[0].embedding_channels, dtype=double)
         if origin is not None:
             read = torch.zeros(count, origin.to(device).embedding_channels)
+        atoms = _CELLS // members[0].channels if device.type == "cpu" else _ATOMS_ON_CARD
         with one_thread():
-            for graphs, batch in packed.batches(_ATOMS if device.type == "cpu" else _ATOMS_ON_CARD):
+            for graphs, batch in packed.batches(atoms):
                 there = batch if device.type == "cpu" else batch.to(device)
                 for number, (member, scale) in enumerate(zip(members, scales, strict=True)):
                     scaled = replace(there, graph_values=scale.standardise(there.graph_values))
