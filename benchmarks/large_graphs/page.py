@@ -71,7 +71,11 @@ def brief(record: Row) -> str:
 
 def _told(record: Row) -> list[str]:
     found = {(line["what"], line["nodes"]): line["ratio"] for line in record["ratios"]}
-    schemes = {place: r for place, r in found.items() if " implicit / " in place[0]}
+    schemes = {
+        place: r
+        for place, r in found.items()
+        if place[0].endswith(" spectral") and " implicit / " in place[0]
+    }
     lines = []
     if schemes:
         low, high = min(schemes.values()), max(schemes.values())
@@ -97,7 +101,13 @@ def _told(record: Row) -> list[str]:
 
 
 def _growth(record: Row) -> str:
-    lines = [line for line in record["slopes"] if line["sizes"] == SIZES]
+    # An exponent of small graphs alone says nothing of large ones.
+    whole = {(row["graph"], row["what"]) for row in record["rows"] if row["nodes"] > 900_000}
+    lines = [
+        line
+        for line in record["slopes"]
+        if line["sizes"] == SIZES and (line["graph"], line["what"]) in whole
+    ]
     ranges = []
     for name in ("seconds", "megabytes"):
         some = [line[name] for line in lines if line[name] is not None]
