@@ -15,8 +15,9 @@ from pathlib import Path
 
 from gad.data.atomic import write_atomic
 from gad.experiments.grid import grid
+from gad.experiments.nodes import node_table
 
-PAGES = ("README.md", "docs/reproduction.md")
+PAGES = ("README.md", "docs/nodes.md", "docs/reproduction.md")
 _CLOSEST = ("pna", "dgn", "gad-i", "gad-s")
 
 
@@ -30,6 +31,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "zinc, in short": _in_short,
     "zinc, all runs": lambda results: grid(results, "zinc", missing=False).markdown(),
     "qm9": lambda results: grid(results, "qm9").markdown(),
+    "nodes": lambda results: node_table(results)[1].markdown(),
 }
 """Name of a table → its Markdown, from the folder of the records."""
 _MARKS = re.compile(r"(<!-- table: ([^>]+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
