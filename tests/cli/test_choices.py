@@ -23,7 +23,7 @@ def parts_of(run):
     ("name", "key", "higher"), [("Spearman", "spearman", True), ("rmse", "rmse", False)]
 )
 def test_the_epoch_is_chosen_by_the_metric(table, tmp_path, name, key, higher):
-    options = ("--metric", name, "--set", "epochs=6", "--set", "blend=false")
+    options = ("--metric", name, "--set", "epochs=6")
     told = done("train", table, *TINY, *options, "--out", tmp_path, "--json").json
     with (tmp_path / "log.csv").open(newline="", encoding="utf-8") as file:
         curve = [float(row["val_metric"]) for row in csv.DictReader(file)]

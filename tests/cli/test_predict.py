@@ -19,10 +19,11 @@ from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two models on 300 rows: enough test rows for an interval."""
+    """Two models with a blend each, on 300 rows: enough test rows for an interval."""
     folder = tmp_path_factory.mktemp("ensemble")
     table = write_csv(folder / "table.csv", esol_rows(300))
-    done("train", table, *TINY, "--ensemble", "2", "--out", folder / "run")
+    options = ("--ensemble", "2", "--set", "blend=true")
+    done("train", table, *TINY, *options, "--out", folder / "run")
     return folder / "run" / "model.gad"
 
 
