@@ -86,7 +86,7 @@ def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str |
     ]
     classes = [
         f"{name}: expected calibration error {own['calibration_error']:.3g}, "
-        f"recalibrated by {own.get('recalibration', 'line')}"
+        + (f"recalibrated by {how}" if (how := own.get("recalibration")) != "none" else "as it is")
         for name, own in (told.get("classes") or {}).items()
         if own.get("calibration_error") is not None
     ]
