@@ -30,7 +30,7 @@ TITLES = {
         "SMILES file to prediction file, against `chemprop predict` with a model of the same size"
     ),
     "predict_default_vs_chemprop": (
-        "the same by the default recipe's model (base, trees and line), against chemprop's default"
+        "the same by the default recipe's model (with its blend), against chemprop's default"
     ),
     "prepare_per_core": "parse, featurise and decompose on one core",
     "startup": "`gad --help`, one second divided by its time",

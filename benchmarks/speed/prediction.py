@@ -2,7 +2,7 @@
 
 Two files, 20,000 and 100,000 rows, and two pairs of models: the networks of the other figures, with
 as many parameters on either side, and what each program trains by default (ours a network with
-trees and a line beside it). A rate is rows divided by the whole time of the command, start and all;
+its blend beside it). A rate is rows divided by the whole time of the command, start and all;
 and, once more, the additional rows of the larger file divided by its additional time. A figure is
 the least favourable of the three ratios. Both commands are given as many worker processes as there
 are cores; chemprop also runs with its other ways to use them all, and its fastest counts.
