@@ -95,6 +95,19 @@ def test_a_compiler_that_fails_is_said_once_and_remembered(fresh, tmp_path, monk
     assert compilations() == 2
 
 
+def test_a_compiler_without_time_is_tried_again(fresh, tmp_path, monkeypatch):
+    idle = tmp_path / "idle-cc"
+    idle.write_text('#!/bin/sh\ncase "$1" in --version) ;; *) exec sleep 60;; esac\n', "utf-8")
+    idle.chmod(0o755)
+    monkeypatch.setenv("CC", str(idle))
+    monkeypatch.setattr(build, "_PATIENCE", 0.2)
+    for _ in range(2):
+        build._load.cache_clear()  # as another process
+        with pytest.warns(UserWarning, match="did not compile the kernels within 0.2 s"):
+            assert native.library() is None
+    assert not any(fresh.glob("*.failed"))
+
+
 @pytest.mark.slow
 def test_what_is_in_use_is_told(fresh):
     told = native.status()

@@ -38,6 +38,10 @@ class KernelStatus:
     library: Path | None = None
 
 
+# Seconds that a compilation may take; it takes a few where the machine is not busy.
+_PATIENCE = 300
+
+
 class _UnavailableError(Exception):
     """The kernels cannot be had; says why."""
 
@@ -89,6 +93,10 @@ def _path() -> Path:
         raise _UnavailableError(f"{reason}; delete {failed} to try again")
     try:
         _compile([compiler, *flags], texts, path)
+    except subprocess.TimeoutExpired as error:  # a busy machine: the next process tries again
+        reason = f"{compiler} did not compile the kernels within {_PATIENCE} s"
+        warnings.warn(f"{reason}. PyTorch is used alone, which is slower", stacklevel=2)
+        raise _UnavailableError(reason) from error
     except subprocess.SubprocessError as error:
         output = getattr(error, "stderr", None) or b""
         last = output.decode("utf-8", "replace").strip()[-2000:] or "no message"
@@ -106,7 +114,9 @@ def _compile(command: list[str], texts: dict[str, bytes], path: Path) -> None:
             (Path(work) / name).write_bytes(text)
         units = [name for name in texts if name.endswith(".c")]
         make = [*command, "-o", path.name, *units, "-lm"]
-        subprocess.run(make, cwd=work, capture_output=True, check=True, timeout=120)  # noqa: S603
+        subprocess.run(  # noqa: S603
+            make, cwd=work, capture_output=True, check=True, timeout=_PATIENCE
+        )
         made = Path(work) / path.name
         if not made.exists():
             raise subprocess.SubprocessError
