@@ -120,7 +120,7 @@ def test_a_split_from_another_run(table, tmp_path):
 
 def test_seeds_and_recipes(table, tmp_path):
     """--seed is short for --set seed=; a recipe may be a file; the seed decides the weights."""
-    changed = {"width": 20, "layers": 2, "epochs": 2, "start": "scratch"}
+    changed = {"width": 20, "layers": 2, "epochs": 2, "start": "scratch", "blend": False}
     own = load_recipe("default").override(changed).to_dict()
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in own.items())
     (tmp_path / "own.toml").write_text(text, encoding="utf-8")
