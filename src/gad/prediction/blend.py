@@ -121,7 +121,7 @@ class Kernel:
         return near(self.standardise(x), self.centres) @ self.weight.T + self.bias
 
     def standardise(self, x: Tensor) -> Tensor:
-        """Z of rows x [n, D]."""
+        """The columns that are read of rows x [n, D], standardised: z [n, D']."""
         return x[:, self.column].sub(self.mean).mul(self.rate).clamp(-5, 5)
 
 
@@ -173,10 +173,11 @@ def origin_part(origin: GAD) -> Part:
     precision.
     """
     weights = {k: t for k, t in origin.state_dict().items() if not k.startswith("head.")}
-    halved = {k: t.half() for k, t in weights.items() if t.dtype is torch.float32}
-    return Part(
-        {}, weights | {k: t for k, t in halved.items() if torch.equal(t.float(), weights[k])}
-    )
+    return Part({}, {k: t.half() if _fits_half(t) else t for k, t in weights.items()})
+
+
+def _fits_half(weights: Tensor) -> bool:
+    return weights.dtype is torch.float32 and torch.equal(weights.half().float(), weights)
 
 
 def origin_of(model: Model) -> GAD | None:
