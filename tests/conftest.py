@@ -51,12 +51,13 @@ def golden() -> dict[str, Any]:
 TINY = {"epochs": 3, "width": 20, "layers": 2, "towers": 2, "batch_size": 32, "blend": False}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="session", autouse=True)
 def molecule_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An empty cache for prepared molecules."""
+    """One cache folder for all tests of a process, empty at first."""
     folder = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GAD_CACHE", str(folder))
+        patch.delenv("GAD_DEBUG", raising=False)
         yield folder
 
 
@@ -68,7 +69,7 @@ def table():
 
 
 @pytest.fixture(scope="session")
-def run(table, molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> TrainingRun:
+def run(table, tmp_path_factory: pytest.TempPathFactory) -> TrainingRun:
     """One small trained model for many tests."""
     folder = tmp_path_factory.mktemp("run") / "run"
     return train(table, settings=TINY, out=folder, baselines=False)

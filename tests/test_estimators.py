@@ -14,11 +14,6 @@ SETTINGS = {key: value for key, value in TINY.items() if key != "epochs"}
 SMILES, VALUES = list(load_esol().smiles[:200]), load_esol().targets[:200, 0]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _cache(molecule_cache):
-    return molecule_cache
-
-
 def regressor(**changes) -> gad.MoleculeRegressor:
     return gad.MoleculeRegressor(**{"epochs": 1, "settings": SETTINGS, **changes})
 

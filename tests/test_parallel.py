@@ -108,6 +108,7 @@ def test_a_block_works_in_processes_after_it_worked_on_two_threads_here():
         torch.set_num_threads(before)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are copied on Linux only")
 def test_no_process_outlives_its_parent():
     program = (

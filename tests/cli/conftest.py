@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.cli.calls import TINY, done, esol_rows, write_csv
-
-
-@pytest.fixture(scope="session", autouse=True)
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GAD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("GAD_DEBUG", raising=False)
-        yield
 
 
 @pytest.fixture(scope="session")

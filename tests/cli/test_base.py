@@ -10,6 +10,8 @@ import gad
 from gad.prediction.model_file import load_model
 from tests.cli.calls import call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 SMALL = ("--set", "epochs=1", "--set", "width=16", "--set", "layers=2", "--workers", "1")
 
 

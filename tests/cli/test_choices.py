@@ -12,6 +12,8 @@ import gad
 from gad.chem.clusters import clusters
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 
 def parts_of(run):
     return {
@@ -77,7 +79,6 @@ def test_the_latest_rows_are_the_test_rows(tmp_path):
     assert call("train", table, *TINY, "--split", "time").code == 2
 
 
-@pytest.mark.slow
 def test_no_cluster_is_on_two_sides(table, tmp_path):
     done("train", table, *TINY, "--split", "cluster", "--out", tmp_path)
     groups = np.array(clusters([row["smiles"] for row in rows_of(table)]))
@@ -88,7 +89,6 @@ def test_no_cluster_is_on_two_sides(table, tmp_path):
     assert len(set(groups.tolist())) > 20
 
 
-@pytest.mark.slow
 def test_folds_are_repeated(table, tmp_path):
     options = ("--folds", "2", "--repeat", "3", "--set", "epochs=1", "--out", tmp_path)
     called = done("train", table, *TINY, *options)

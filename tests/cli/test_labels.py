@@ -10,6 +10,8 @@ import pytest
 import gad
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory):
@@ -37,7 +39,6 @@ def measured(tmp_path_factory):
     return write_csv(tmp_path_factory.mktemp("measured") / "table.csv", rows)
 
 
-@pytest.mark.slow
 def test_words_numbers_and_flags_in_one_model(measured, tmp_path):
     targets = [word for name in ("hit", "level", "logS", "flag") for word in ("--target", name)]
     told = done("train", measured, *TINY, *targets, "--out", tmp_path / "run", "--json").json
@@ -81,7 +82,6 @@ def test_words_numbers_and_flags_in_one_model(measured, tmp_path):
     assert done("evaluate", model, strange, "--json").json["rejected"] == 1
 
 
-@pytest.mark.slow
 def test_one_target_of_classes(measured, tmp_path):
     options = ("--target", "level", "--set", "balance=true", "--ensemble", "2")
     told = done("train", measured, *TINY, *options, "--out", tmp_path / "run")
@@ -103,7 +103,6 @@ def test_numbers_as_classes(measured, tmp_path):
     assert gad.load(tmp_path / "run" / "model.gad").predict(["CCO"])[0] in {"1", "2", "3"}
 
 
-@pytest.mark.slow
 def test_bounds_in_the_cell_and_beside_it_are_the_same(measured, tmp_path):
     runs = []
     for name, options in (("cell", ()), ("beside", ("--relation", "relation"))):
@@ -136,7 +135,6 @@ def test_a_bound_that_holds_is_no_error(measured, tmp_path):
         assert scores["targets"]["bounded"]["n"] == 3
 
 
-@pytest.mark.slow
 def test_orders_of_magnitude(measured, tmp_path):
     out = tmp_path / "run"
     options = ("--target", "moles", "--transform", "log10", "--set", "epochs=10")

@@ -21,6 +21,8 @@ from gad.cli.progress import Bars, Lines, Listener, listener
 from gad.settings.recipe import recipe_names
 from tests.cli.calls import call, done
 
+pytestmark = pytest.mark.slow
+
 
 def test_info_is_a_readable_card(model):
     shown = done("info", model).out
@@ -114,7 +116,6 @@ def test_doctor_where_there_is_nothing(tmp_path, monkeypatch):
     assert done("doctor", "--json").json["data"] == {"folder": None, "exists": False}
 
 
-@pytest.mark.slow
 def test_kernels_that_are_switched_off_say_so():
     code = "from gad.cli import run; run(['doctor', '--json'])"
     told = subprocess.run(

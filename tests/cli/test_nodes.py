@@ -11,6 +11,8 @@ from gad.cli.nodes import train
 from tests.cli.calls import call, done, rows_of, same_weights, write_csv
 from tests.node_graphs import two_groups
 
+pytestmark = pytest.mark.slow
+
 # One block that reaches a little beyond the neighbours.
 QUICK = ("channels=16", "layers=1", "epochs=60", "time=2", "dropout=0.2")
 QUICK = tuple(part for setting in QUICK for part in ("--set", setting))
@@ -75,7 +77,6 @@ def test_prediction_writes_every_node_by_name(trained, tables, tmp_path):
     assert called["labelled"] == 180
 
 
-@pytest.mark.slow
 def test_the_same_seed_gives_the_same_model_and_another_split_by_another(tables, tmp_path):
     def one(name, seed):
         return done(

@@ -16,6 +16,8 @@ import gad
 from gad.data.known.esol import load_esol
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def ensemble(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -10,6 +10,8 @@ from gad.settings.recipe import Recipe
 from gad.training.dataset import load_dataset
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 SALT, ACID = "[Na+].[O-]C(=O)c1ccccc1", "OC(=O)c1ccccc1"
 ONE, OTHER = "O=c1cccc[nH]1", "Oc1ccccn1"
 
@@ -59,7 +61,6 @@ def test_steps_by_choice(tmp_path):
     assert "fragment" in refused.err
 
 
-@pytest.mark.slow
 def test_duplicates_are_merged(tmp_path):
     rows = esol_rows(40)
     rows += [

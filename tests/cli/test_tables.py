@@ -13,6 +13,8 @@ from rdkit import Chem
 import gad
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 
+pytestmark = pytest.mark.slow
+
 MOLECULES = ["CCO", "c1ccccc1", "CC(=O)O"]
 
 
@@ -89,7 +91,6 @@ def test_a_header_without_rows(model, tmp_path):
     assert out.read_text(encoding="utf-8").strip() == "smiles,logS,logS_pred,warning,reject_reason"
 
 
-@pytest.mark.slow
 def test_decimal_commas_as_spreadsheets_write_them(tmp_path):
     """The same labels with points and with commas give the same model."""
     rows = esol_rows(60)

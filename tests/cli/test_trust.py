@@ -14,6 +14,8 @@ from tests.chem.test_order import C60
 from tests.cli.calls import TINY, call, done, esol_rows, rows_of, write_csv
 from tests.prediction.test_domain import PEPTIDE
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
@@ -87,7 +89,6 @@ def silent(tmp_path_factory):
     return folder / "run" / "model.gad"
 
 
-@pytest.mark.slow
 def test_a_file_without_neighbours_discloses_none(silent, odd, tmp_path):
     content = silent.read_bytes()
     long = [row["smiles"] for row in esol_rows(300) if len(row["smiles"]) > 12]
@@ -103,7 +104,6 @@ def test_a_file_without_neighbours_discloses_none(silent, odd, tmp_path):
     assert float(rows[0]["logS_upper"]) > float(rows[0]["logS_lower"])
 
 
-@pytest.mark.slow
 def test_bounds_words_and_several_targets_have_neighbours(tmp_path):
     rows = [
         {

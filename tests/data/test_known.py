@@ -211,6 +211,7 @@ def as_pyg(graphs: GraphSet, rows, rng) -> list[Data]:
     return made
 
 
+@pytest.mark.slow
 def test_zinc_from_pytorch_geometric_is_the_same_data_set(zinc_graphs):
     rng = np.random.default_rng(0)
     parts = (as_pyg(zinc_graphs, rows, rng) for _, rows in zinc_graphs.split.parts())
@@ -336,6 +337,7 @@ def test_qm9_has_the_published_figures(qm9_graphs):
         assert found == pytest.approx(error, abs=half)
 
 
+@pytest.mark.slow
 def test_energies_of_methane_are_in_mev(qm9_graphs):
     methane = dict(zip(qm9_graphs.target_names, qm9_graphs.targets[0], strict=True))
     assert methane["homo"] == pytest.approx(-0.3877 * 27211.386246)
@@ -502,6 +504,7 @@ def test_without_any_source_qm9_says_what_to_install(monkeypatch, tmp_path):
         load_qm9()
 
 
+@pytest.mark.slow
 def test_a_split_of_ones_own_replaces_the_published_one(data_dir, monkeypatch):
     monkeypatch.setenv("GAD_DATA", str(data_dir))
     mine = Split([5], [6], [7])

@@ -17,6 +17,7 @@ from gad.experiments.figures.draw import Shades, fit
 from gad.experiments.figures.kernels import PAPER_EDGES, FirstLayer, central_node, paper_graph
 from gad.training.run import train
 from tests.cli.calls import call, done
+from tests.conftest import TINY
 from tests.graphs import path
 from tests.paper_figures import EDGES, FIGURE_1A, FIGURE_3, FIGURE_3_TIME, GRAPH
 
@@ -31,15 +32,11 @@ FIGURE_3_AV = {
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """A small model, trained."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GAD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        esol = load_esol()
-        settings = {
-            "epochs": 1, "width": 12, "layers": 3, "towers": 2, "aggregators": ("mean", "av", "dx"),
-        }  # fmt: skip
-        table = (esol.smiles[:80], esol.targets[:80, 0])
-        folder = tmp_path_factory.mktemp("run") / "run"
-        yield train(table, settings=settings, out=folder, baselines=False)
+    esol = load_esol()
+    settings = {**TINY, "epochs": 1, "width": 12, "layers": 3, "aggregators": ("mean", "av", "dx")}
+    table = (esol.smiles[:80], esol.targets[:80, 0])
+    folder = tmp_path_factory.mktemp("run") / "run"
+    return train(table, settings=settings, out=folder, baselines=False)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@ from gad.prediction.evaluation import evaluate_file
 from gad.reporter import Reporter
 from tests.cli.calls import same_weights
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = (("batch_size", "8"), ("epochs", "3"), ("layers", "2"), ("width", "20"))
 RUN = Run("zinc", "gad-i", "zinc-paper", True, 0, settings=SETTINGS)
 
@@ -89,7 +91,6 @@ def test_models_of_baselines_are_not_kept(graphs, tmp_path):
     assert perform(best, place(tmp_path)).model_file == model_path(Path(), best).as_posix()
 
 
-@pytest.mark.slow
 def test_an_interrupted_run_ends_like_one_in_a_single_piece(graphs, tmp_path):
     whole = perform(RUN, place(tmp_path / "whole"))
     pieces = [stopped(tmp_path / "pieces") for _ in range(3)]
@@ -105,7 +106,6 @@ def test_an_interrupted_run_ends_like_one_in_a_single_piece(graphs, tmp_path):
     assert same_weights(*models)
 
 
-@pytest.mark.slow
 def test_an_unfinished_run_outlives_its_folder(graphs, tmp_path):
     whole = perform(RUN, place(tmp_path / "whole"))
     stopped(tmp_path)
@@ -192,7 +192,6 @@ def test_nothing_begins_when_one_of_the_runs_is_there(graphs, tmp_path):
     assert not record_path(tmp_path / "results", other).exists()
 
 
-@pytest.mark.slow
 def test_an_interrupted_run_says_so_and_goes_on(graphs, tmp_path):
     class Impatient(Reporter):
         def epoch(self, name, row, epochs):

@@ -108,6 +108,7 @@ def test_baselines_of_qm9_have_as_many_parameters_as_gad(model, changes):
     assert found.model.layers == int(changes.get("layers", 8))
 
 
+@pytest.mark.slow
 def test_a_budget_for_qm9_binds_all():
     runs = [qm9(model, budget=60_000) for model in MODELS["qm9"]]
     counts = [parameters(fitted_recipe(run, QM9), QM9) for run in runs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from gad.experiments.models import Run, recipe_of
 from gad.experiments.sets import first, inputs_of, load_graphs
@@ -31,6 +32,7 @@ def test_inputs_follow_the_recipe(graphs):
     assert (plain.atom_values, rich.atom_values) == (0, 20 + 6)
 
 
+@pytest.mark.slow
 def test_a_property_of_qm9(data_dir):
     graphs = load_graphs("qm9", "zpve", 3)
     assert graphs.target_names == ("zpve",)

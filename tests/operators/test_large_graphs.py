@@ -72,6 +72,7 @@ def test_numbering_does_not_matter(graph, m):
         torch.testing.assert_close(a, b, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_where_news_travels_slowly(monkeypatch):
     """Where Lanczos would take too long, the multilevel solver finds φ₁."""
     monkeypatch.setattr(fiedler, "_by_lanczos", lambda *_: None)

@@ -23,11 +23,6 @@ from tests.conftest import TINY
 Serving = Callable[..., httpx.Client]
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(molecule_cache):
-    return molecule_cache
-
-
 @pytest.fixture(scope="session")
 def esol(run) -> Path:
     """A regression of one target."""
@@ -56,13 +51,13 @@ def _trained(folder: Path, features: list[str]) -> Path:
 
 
 @pytest.fixture(scope="session")
-def mixed(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def mixed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Targets of three kinds, and a column of the user's own."""
     return _trained(tmp_path_factory.mktemp("mixed"), ["mass"])
 
 
 @pytest.fixture(scope="session")
-def several(molecule_cache, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def several(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Targets of three kinds, of the molecule alone."""
     return _trained(tmp_path_factory.mktemp("several"), [])
 

@@ -19,6 +19,8 @@ from gad.data.known import load_esol
 from gad.service.limits import Limits
 from tests.cli.calls import done, write_csv
 
+pytestmark = pytest.mark.slow
+
 CSV, PARQUET = {"Content-Type": "text/csv"}, {"Content-Type": "application/vnd.apache.parquet"}
 
 
@@ -31,7 +33,6 @@ def upload(tmp_path_factory) -> Path:
     return write_csv(tmp_path_factory.mktemp("upload") / "table.csv", rows)
 
 
-@pytest.mark.slow
 def test_a_csv_comes_back_as_gad_predict_writes_it(client, esol, upload, tmp_path):
     out = tmp_path / "out.csv"
     done("predict", esol, upload, "-o", out, "--uncertainty", "--workers", "1")
@@ -43,7 +44,6 @@ def test_a_csv_comes_back_as_gad_predict_writes_it(client, esol, upload, tmp_pat
     assert "predictions.csv" in form.headers["content-disposition"]
 
 
-@pytest.mark.slow
 def test_a_parquet_file_comes_back_as_gad_predict_writes_it(client, esol, upload, tmp_path):
     source, out = tmp_path / "in.parquet", tmp_path / "out.parquet"
     rows = upload.read_text(encoding="utf-8").count("\n") - 1

@@ -12,6 +12,8 @@ import pytest
 
 from benchmarks.serve.hostile import PATHS, bodies
 
+pytestmark = pytest.mark.slow
+
 
 def test_hostile_bodies_are_refused_and_the_service_goes_on(client: httpx.Client):
     seen = set()

@@ -7,10 +7,13 @@ from itertools import cycle, islice
 
 import httpx
 import numpy as np
+import pytest
 
 import gad
 from benchmarks.serve.client import Line, closed, paced
 from gad.data.known import load_esol
+
+pytestmark = pytest.mark.slow
 
 
 def test_three_hundred_requests_are_answered_and_lose_nothing(url, esol):

@@ -13,6 +13,8 @@ import gad
 from gad.data.known import load_esol
 from gad.service.limits import Limits
 
+pytestmark = pytest.mark.slow
+
 
 def strict(text: str):
     """Read JSON; NaN is none."""

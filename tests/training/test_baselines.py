@@ -103,6 +103,7 @@ def test_each_target_uses_the_rows_where_it_has_a_label(solubility):
     assert np.isnan(predicted[:, 2]).all()
 
 
+@pytest.mark.slow
 def test_a_row_of_weight_zero_does_not_teach(solubility):
     smiles, targets = solubility
     poisoned = targets["train"].copy()
@@ -120,6 +121,7 @@ def test_a_row_of_weight_zero_does_not_teach(solubility):
     assert found["mean"]["train"]["targets"]["logS"]["n"] == 90
 
 
+@pytest.mark.slow
 def test_units_and_offsets_of_the_labels_do_not_matter(solubility):
     smiles, targets = solubility
     first, second = (
@@ -161,6 +163,7 @@ def test_too_few_labels_for_a_ridge_give_the_mean(labels):
 # ------------------------------------------------------------------ odd molecules
 
 
+@pytest.mark.slow
 def test_a_molecule_that_cannot_be_read_is_predicted_as_an_average_one(solubility):
     smiles, targets = solubility
     labels = np.vstack([targets["train"], [[NAN]]])

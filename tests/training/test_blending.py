@@ -14,6 +14,8 @@ from gad.prediction.blend import _check, blends_of, columns
 from gad.settings.task import Target, Task
 from gad.training.blending import _grow, _Grown, _Judge, _kernel, _Labels, _planted
 
+pytestmark = pytest.mark.slow
+
 QUICK = {"width": 20, "layers": 2, "epochs": 3, "blend": True, "start": "scratch"}
 
 
@@ -77,7 +79,6 @@ def test_trees_of_several_targets_stand_side_by_side():
     assert nothing(torch.from_numpy(x)).unique().tolist() == [2.5]
 
 
-@pytest.mark.slow
 def test_trees_that_lead_astray_are_refused(rows):
     model = gad.train(rows, settings=QUICK, baselines=False).model.model
     blend = blends_of(model)[0]
@@ -111,7 +112,6 @@ def test_shares_follow_the_evidence_and_stay_put_without():
     assert few(np.array([0.4, 0.3, 0.3])) < few(np.array([1.0, 0, 0]))
 
 
-@pytest.mark.slow
 def test_a_blended_model_predicts_the_same_however_it_is_written_and_read_back(rows, tmp_path):
     run = gad.train(rows, settings=QUICK, baselines=False, out=tmp_path / "run")
     again = gad.load(tmp_path / "run" / "model.gad")
@@ -149,7 +149,6 @@ def test_the_blend_is_the_weighted_mean_of_its_parts(rows):
     )
 
 
-@pytest.mark.slow
 def test_missing_labels_words_and_few_rows_are_no_trouble(tmp_path):
     known = load_esol()
     path = tmp_path / "mixed.csv"
@@ -168,7 +167,6 @@ def test_missing_labels_words_and_few_rows_are_no_trouble(tmp_path):
     assert np.isfinite(run.model.predict_detailed(["CCO"]).values).all()
 
 
-@pytest.mark.slow
 def test_ensembles_and_folds_have_a_blend_each(rows):
     run = gad.train(rows, settings={**QUICK, "epochs": 1}, baselines=False, folds=2, ensemble=2)
     blends = blends_of(run.model.model)

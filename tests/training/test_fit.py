@@ -138,6 +138,7 @@ def test_missing_labels_have_no_part(data):
     assert outputs.grad.tolist() == [[1.0], [0.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decay", "alike"), [(0.0, True), (0.5, False)])
 def test_optimisers_differ_by_how_weights_decay(data, decay, alike):
     task, labelled = data

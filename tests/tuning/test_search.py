@@ -37,14 +37,6 @@ aggregators = [["mean", "dx"], ["mean", "max"]]
 """
 
 
-@pytest.fixture(scope="module", autouse=True)
-def cache(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GAD_CACHE", str(tmp_path_factory.mktemp("cache")))
-        patch.delenv("GAD_DEBUG", raising=False)
-        yield
-
-
 @pytest.fixture(scope="module")
 def table(tmp_path_factory):
     return write_csv(tmp_path_factory.mktemp("table") / "table.csv", esol_rows(60))

@@ -1,4 +1,4 @@
-"""Small models of every kind; the tests of this folder keep prepared molecules to themselves."""
+"""Small models of every kind."""
 
 from __future__ import annotations
 
@@ -10,11 +10,6 @@ from gad.data.known import load_esol
 from tests.conftest import TINY
 
 ROWS = slice(0, 1200, 6)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _own_cache(molecule_cache):
-    return molecule_cache
 
 
 @pytest.fixture(scope="session")

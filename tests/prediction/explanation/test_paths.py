@@ -16,6 +16,8 @@ from gad.prediction.explanation.paths import (
     ways_of,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("norm", [False, True])
 def test_slopes_are_integrated_gradients(norm):
