@@ -24,6 +24,9 @@ DEMO := demo
 TRIAL  := build/trial
 EXTRAS ?= $(shell sed -n '/^\[project.optional-dependencies\]/,/^\[project.scripts\]/s/^\([a-z]*\) = .*/\1/p' pyproject.toml)
 
+comma  := ,
+space  := $(subst ,, )
+
 # Those that pyproject.toml states; `make test-pythons` uses the ones that are there.
 PYTHONS ?= 3.10 3.11 3.12 3.13
 
@@ -86,26 +89,23 @@ sanitize: $(STAMP) ## the compiled kernels under address and undefined-behaviour
 docs: $(DOCS) ## the site in build/site: pages, reference, executed tutorials; any warning fails
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build
 
-# The wheel is built from the source distribution, so a file that this lacks is noticed. Then it is
-# installed where nothing else is, by itself and with each extra alone, and tried there: by a
-# training, and by the tests that the source distribution brings along.
+# The wheel is built from the source distribution, so a file that this lacks is noticed. What it needs is
+# fetched once; then it is installed where nothing else is, by itself and with each extra alone, and used
+# there. The last one, dev, also runs the tests that the source distribution brings along.
 package: $(STAMP) ## wheel and sdist, each tried in empty environments: the base, and every extra alone
 	rm -rf dist $(TRIAL)
 	PIP_CONSTRAINT=$(abspath constraints.txt) $(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
-	$(PYTHON) -m venv $(TRIAL)/env
-	$(TRIAL)/env/bin/python $(PIP) dist/*.whl
-	$(TRIAL)/env/bin/python .ci/trial.py
-	cd $(TRIAL) && GAD_CACHE=cache env/bin/gad train esol --set epochs=1 --out run
-	for extra in $(EXTRAS); do \
-		$(PYTHON) -m venv $(TRIAL)/$$extra && \
-		$(TRIAL)/$$extra/bin/python $(PIP) "$$(echo dist/*.whl)[$$extra]" && \
-		$(TRIAL)/$$extra/bin/python .ci/trial.py $$extra && \
-		rm -r $(TRIAL)/$$extra || exit 1; \
+	$(BIN)/python -m pip wheel --quiet -c constraints.txt -w $(TRIAL)/wheels "$$(echo dist/*.whl)[$(subst $(space),$(comma),$(EXTRAS))]"
+	for extra in "" $(filter-out dev,$(EXTRAS)) dev; do \
+		rm -rf $(TRIAL)/env && $(PYTHON) -m venv $(TRIAL)/env && \
+		$(TRIAL)/env/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --no-index \
+			--find-links $(TRIAL)/wheels "$$(echo dist/*.whl)$${extra:+[$$extra]}" && \
+		GAD_CACHE=$(abspath $(TRIAL)/cache) $(TRIAL)/env/bin/python .ci/trial.py $(TRIAL)/work $$extra || exit 1; \
 	done
-	$(TRIAL)/env/bin/python $(PIP) "$$(echo dist/*.whl)[dev]"
 	mkdir $(TRIAL)/source && tar -xzf dist/*.tar.gz -C $(TRIAL)/source --strip-components=1
-	cd $(TRIAL)/source && env -u GAD_DATA ../env/bin/pytest -q -n $(WORKERS) -m "not slow" tests
+	cd $(TRIAL)/source && env -u GAD_DATA HYPOTHESIS_PROFILE=quick \
+		../env/bin/pytest -q -n $(WORKERS) --dist loadfile -m "not slow" tests
 
 fuzz: $(STAMP) ## a hundred thousand damaged recipes, models, tables and molecules
 	GAD_FUZZ_CASES=100000 $(BIN)/pytest -q -n $(WORKERS) --dist worksteal tests/training/test_corrupt.py tests/data/test_tables_fuzz.py

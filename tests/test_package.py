@@ -10,6 +10,9 @@ from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 import gad
 
@@ -86,3 +89,26 @@ def test_the_source_distribution_leaves_nothing_out():
 
 def test_package_is_typed():
     assert (Path(gad.__file__).parent / "py.typed").is_file()
+
+
+def pins() -> list[Requirement]:
+    """What constraints.txt pins and is installed here, as it is pinned."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = [Requirement(line) for line in lines if not line.startswith("#")]
+    here = {
+        (canonicalize_name(found.name), found.version.partition("+")[0])
+        for found in metadata.distributions()
+    }
+    return [pin for pin in pinned if (canonicalize_name(pin.name), str(pin.specifier)[2:]) in here]
+
+
+def test_pins_leave_out_the_pythons_that_a_version_does_not_run_on():
+    settings = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    stated = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', settings)
+    assert stated
+    assert pins()
+    for pin in pins():
+        runs_on = SpecifierSet(metadata.metadata(pin.name).get("Requires-Python") or "")
+        for python in stated:
+            if pin.marker is None or pin.marker.evaluate({"python_version": python}):
+                assert f"{python}.99" in runs_on, f"{pin} is imposed on Python {python}"
