@@ -108,7 +108,9 @@ class Learning:
 
     data: Annotated[
         str,
-        argument("A table (CSV, TSV, SMI, SDF, Parquet), or a known set: esol, zinc, qm9.", "DATA"),
+        argument(
+            "A table (CSV, TSV, SMI, SDF, Parquet, Excel), or a known set: esol, zinc, qm9.", "DATA"
+        ),
     ]
     target: Annotated[
         list[str] | None,
