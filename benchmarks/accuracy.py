@@ -141,21 +141,26 @@ def by_gad(run: Run, folder: Path) -> dict[str, list[float]]:
     }
 
 
-def by_chemprop(run: Run, folder: Path) -> dict[str, list[float]]:
+def chemprop(run: Run, folder: Path) -> dict[str, list[float]]:
+    """On the rows of a run."""
+    smiles, values = SETS[run.set].read()
+    return by_chemprop(smiles, values, Split.load(run.split_file), run.seed, folder)
+
+
+def by_chemprop(
+    smiles: list[str], values: np.ndarray, split: Split, seed: int, folder: Path
+) -> dict[str, list[float]]:
     """Its command line with its defaults, which keep the weights of least validation loss."""
     shutil.rmtree(folder, ignore_errors=True)  # it cannot go on from the middle
     folder.mkdir(parents=True)
-    table = SETS[run.set]
-    smiles, values = table.read()
-    split = Split.load(run.split_file)
     for part, rows in split.parts():
-        write_csv(folder / f"{part}.csv", {"smiles": smiles, table.target: values}, rows)
+        write_csv(folder / f"{part}.csv", {"smiles": smiles, "y": values}, rows)
     chemprop = chemprop_python().with_name("chemprop")
     common = ("--smiles-columns", "smiles", "--accelerator", "cpu", "--num-workers", 0)
     call(
-        chemprop, "train", *common, "--task-type", "regression", "--target-columns", table.target,
+        chemprop, "train", *common, "--task-type", "regression", "--target-columns", "y",
         "--data-path", *(folder / f"{part}.csv" for part, _ in split.parts()),
-        "--pytorch-seed", run.seed, "--output-dir", folder, log=folder / "train.log",
+        "--pytorch-seed", seed, "--output-dir", folder, log=folder / "train.log",
     )  # fmt: skip
     held = np.concatenate([split.val, split.test])
     write_csv(folder / "held.csv", {"smiles": smiles}, held)
@@ -166,7 +171,7 @@ def by_chemprop(run: Run, folder: Path) -> dict[str, list[float]]:
         "--preds-path", out, log=folder / "predict.log",
     )  # fmt: skip
     with out.open(encoding="utf-8", newline="") as file:
-        predicted = {row["smiles"]: float(row[table.target]) for row in csv.DictReader(file)}
+        predicted = {row["smiles"]: float(row["y"]) for row in csv.DictReader(file)}
     return {
         part: [predicted[smiles[row]] for row in rows]
         for part, rows in split.parts()
@@ -210,7 +215,7 @@ def by_trees(run: Run, folder: Path) -> dict[str, list[float]]:
 
 METHODS: dict[str, Callable[[Run, Path], dict[str, list[float]]]] = {
     "gad": by_gad,
-    "chemprop": by_chemprop,
+    "chemprop": chemprop,
     "ridge": by_ridge,
     "trees": by_trees,
 }
