@@ -254,6 +254,21 @@ def test_several_numeric_columns_are_the_users_choice(table):
     )
 
 
+def test_bounds_are_numbers(table):
+    opened = table(smiles=MOLECULES, IC50=["1.5", ">10", "<= 0.1", "~3", "", "7"])
+    assert choose_columns(opened, need_targets=True)[0].targets == ("IC50",)
+
+
+def test_words_that_are_repeated_are_classes(table):
+    opened = table(smiles=MOLECULES * 2, name=list("abcdefghijkl"), hit=["active", "dead"] * 6)
+    columns, notes = choose_columns(opened, need_targets=True)
+    assert columns.targets == ("hit",)
+    assert "target: 'hit', the only column of words that are repeated" in notes
+    two = table(smiles=MOLECULES * 2, maker=["X", "Y"] * 6, hit=["active", "dead"] * 6)
+    with pytest.raises(TableError, match="none of its columns is numeric"):
+        choose_columns(two, need_targets=True)
+
+
 def test_nothing_to_learn(table):
     with pytest.raises(TableError, match="none of its columns is numeric"):
         choose_columns(table(smiles=MOLECULES, a=list("uvwxyz")), need_targets=True)

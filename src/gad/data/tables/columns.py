@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gad.data.tables.base import Table, TableError
-from gad.data.tables.numbers import decimal_commas, numbers
+from gad.data.tables.base import Table, TableError, cell_text
+from gad.data.tables.numbers import decimal_commas, numbers, without_relation
 from gad.words import nearest
 
 SAMPLE = 500
@@ -104,8 +104,9 @@ def choose_columns(
     if twice := [name for name, n in Counter(used).items() if n > 1]:
         raise TableError(f"{table.path}: column {twice[0]!r} is named for more than one purpose.")
     if need_targets and not goals:
-        goals = (_guess_target(table, {k: v for k, v in sample.items() if k not in used}),)
-        notes.append(f"target: {goals[0]!r}, the only numeric column")
+        goal, why = _guess_target(table, {k: v for k, v in sample.items() if k not in used})
+        goals = (goal,)
+        notes.append(f"target: {goal!r}, {why}")
     numeric = [name for name in (*goals, weighting, *extra) if name is not None]
     commas = [name for name in numeric if table.may_have_commas and decimal_commas(sample[name])]
     return Columns(molecule, goals, weighting, extra, part, frozenset(commas)), notes
@@ -165,8 +166,11 @@ def _guess_smiles(table: Table, sample: dict[str, list[Any]]) -> tuple[str, str]
     )
 
 
-def _guess_target(table: Table, sample: dict[str, list[Any]]) -> str:
-    """The one column that holds numbers and is neither an identifier nor a counter."""
+def _guess_target(table: Table, sample: dict[str, list[Any]]) -> tuple[str, str]:
+    """The one column that holds numbers and is neither an identifier nor a counter, and why.
+
+    Where there are none, the one column that holds words which come again and again.
+    """
     commas = table.may_have_commas
     numeric = {name: v for name, cells in sample.items() if len(v := _numeric(cells, commas))}
     candidates = [
@@ -175,7 +179,14 @@ def _guess_target(table: Table, sample: dict[str, list[Any]]) -> str:
         if not _NOT_A_TARGET.fullmatch(_plain(name)) and not _counts(values)
     ]
     if len(candidates) == 1:
-        return candidates[0]
+        return candidates[0], "the only numeric column"
+    words = [
+        name
+        for name, cells in sample.items()
+        if _repeats(cells) and not _NOT_A_TARGET.fullmatch(_plain(name))
+    ]
+    if not numeric and len(words) == 1:
+        return words[0], "the only column of words that are repeated"
     if candidates:
         problem = f"columns {_listed(candidates)} are all numeric"
     elif numeric:
@@ -204,9 +215,16 @@ def _holds_smiles(cells: list[Any]) -> bool:
 
 def _numeric(cells: list[Any], commas: bool) -> NDArray[np.float64]:
     """The numbers of a column, or none if more than one cell in ten is something else."""
-    values, rejects = numbers(cells, "", comma=commas and decimal_commas(cells))
+    bare = [without_relation(cell) for cell in cells]
+    values, rejects = numbers(bare, "", comma=commas and decimal_commas(bare))
     values = values[np.isfinite(values)]
     return values if len(rejects) <= 0.1 * (len(values) + len(rejects)) else values[:0]
+
+
+def _repeats(cells: list[Any]) -> bool:
+    """Whether a column has at least two different words, each four times or more on average."""
+    found = Counter(text for cell in cells if (text := cell_text(cell).strip().casefold()))
+    return len(found) > 1 and found.total() >= 4 * len(found)
 
 
 def _counts(values: NDArray[np.float64]) -> bool:

@@ -58,6 +58,18 @@ def parse_number(cell: object, *, comma: bool = False) -> float | None:
     return None if math.isinf(value) else value
 
 
+_RELATION = re.compile(r"\s*[<>=~≈≤≥]{1,2}\s*(?=\S)")
+
+
+def without_relation(cell: object) -> object:
+    """What a cell says without the relation before it.
+
+    >>> without_relation(">= 10"), without_relation("10"), without_relation(10.0)
+    ('10', '10', 10.0)
+    """
+    return _RELATION.sub("", cell, count=1) if isinstance(cell, str) else cell
+
+
 def decimal_commas(cells: Iterable[object]) -> bool:
     """Whether the cells of a column have decimal commas, beyond doubt.
 
