@@ -7,11 +7,13 @@ for validation. Both methods choose on the validation rows alone::
     GAD_DATA=... python -m benchmarks accuracy --suite admet --resume        # what is missing
     GAD_DATA=... python -m benchmarks accuracy --suite admet --tasks herg --seeds 1
     GAD_DATA=... python -m benchmarks accuracy --suite admet --variant "blend=false" --seeds 1
+    GAD_DATA=... python -m benchmarks accuracy --suite admet --ablation      # base, blend, ensemble
 
 The trees are what a careful user would do instead: scikit-learn's histogram gradient boosting on
 RDKit's descriptors and 1,024 Morgan counts, the best of eight settings on validation. A variant is
 the default recipe with settings changed, judged on rows held out of ``train_val``; the test rows
-are not looked at. Its rows go to ``results/admet_variants.json``.
+are not looked at. Its rows go to ``results/admet_variants.json``. The ablation is those of
+``ABLATION``, one seed: the default, without its base, without its blend, and three of it together.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import time
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,7 @@ from gad.data.splits import Split, scaffold_split
 from gad.data.store.cache import scaffolds
 from gad.machine import machine
 from gad.settings.recipe import load_recipe, parse_setting
+from gad.training.folder import code_commit
 
 VALIDATION = 0.125
 METHODS = ("gad", "trees")
@@ -48,6 +52,7 @@ METHODS = ("gad", "trees")
 SETTINGS = [(rate, leaves, l2) for rate in (0.03, 0.1) for leaves in (8, 31) for l2 in (0.0, 10.0)]
 STEPS = 400
 HIGHER = {"AUROC", "AUPRC", "Spearman"}
+ABLATION = ("start=base", "start=scratch", "blend=false", "ensemble=3")
 
 
 @dataclass(frozen=True)
@@ -133,6 +138,8 @@ def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict
     import gad
 
     torch.set_num_threads(1)
+    changes = dict(changes)
+    members = int(changes.pop("ensemble", 1))
     with tempfile.TemporaryDirectory() as folder:
         parts = Path(folder) / "split.json"
         split.save(parts)
@@ -143,7 +150,7 @@ def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict
             writer.writerows(zip(task.smiles, task.labels.tolist(), strict=True))
         run = gad.train(
             table, smiles="smiles", target="y", split_file=parts, task=task.kind,
-            settings={**changes, "seed": seed}, workers=1, baselines=False,
+            settings={**changes, "seed": seed}, ensemble=members, workers=1, baselines=False,
             out=Path(folder) / "run",
         )  # fmt: skip
         told = {
@@ -208,14 +215,14 @@ def measure(name: str, seed: int, method: str, variant: str) -> dict[str, Any]:
     """One method on one task by one seed; a variant does not see the test rows."""
     task = load(name)
     split, start = task.split(seed, inner=bool(variant)), time.process_time()
-    changes = dict(parse_setting(text) for text in variant.split()) if variant else {}
+    changes = dict(map(parse_setting, variant.split()))
     told = by_gad(task, split, seed, changes) if method == "gad" else by_trees(task, split, seed)
     row = {
         "task": name, "seed": seed, "method": method, "variant": variant,
         "metric": task.metric, "val": task.score(split.val, told["val"]),
         "minutes": round((time.process_time() - start) / 60, 3),
         "rows": {part: len(rows) for part, rows in split.parts()},
-        "made_by": made_by(method, variant),
+        "made_by": made_by(method, variant), "commit": code_commit(),
     }  # fmt: skip
     return {**row, "held" if variant else "test": task.score(split.test, told["test"])}
 
@@ -248,35 +255,37 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
     parser.add_argument("--seeds", type=int, default=5, help="how many, from 1")
     parser.add_argument("--variant", default="", help="settings of ours that differ, by blanks")
+    parser.add_argument("--ablation", action="store_true", help=f"{', '.join(ABLATION)}; one seed")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are up to date")
     parser.add_argument("--output", type=Path, help="where the record is kept")
     arguments = parser.parse_args()
-    file = "admet_variants.json" if arguments.variant else "admet.json"
-    output = arguments.output or ROOT / "results" / file
+    variants = ABLATION if arguments.ablation else (arguments.variant,)
+    varied = any(variants)
+    output = arguments.output or ROOT / "results" / f"admet{'_variants' * varied}.json"
     names = arguments.tasks.split(",") if arguments.tasks else list(tasks())
-    methods = ["gad"] if arguments.variant else arguments.methods.split(",")
+    methods = ["gad"] if varied else arguments.methods.split(",")
     kept: list[dict[str, Any]] = []
-    if output.exists() and (arguments.resume or arguments.variant):
+    if output.exists() and (arguments.resume or varied):
         kept = json.loads(output.read_text(encoding="utf-8"))["rows"]
         kept = [r for r in kept if r["made_by"] == made_by(r["method"], r["variant"])]
     done = {(r["task"], r["seed"], r["method"], r["variant"]) for r in kept}
     console = Console(width=120)
-    for seed in range(1, arguments.seeds + 1):
-        for name in names:
-            for method in methods:
-                if (name, seed, method, arguments.variant) in done:
-                    continue
-                row = measure(name, seed, method, arguments.variant)
-                kept.append(row)
-                console.print(
-                    f"{name}, seed {seed}, {method}: {row['metric']} {row['val']:.3f} validation, "
-                    f"{row.get('test', row.get('held')):.3f} held out, {row['minutes']:.1f} min"
-                )
-                _write(output, kept, arguments.variant)
-    _write(output, kept, arguments.variant)
+    seeds = 1 if arguments.ablation else arguments.seeds
+    for run in product(range(1, seeds + 1), names, methods, variants):
+        seed, name, method, variant = run
+        if (name, seed, method, variant) in done:
+            continue
+        row = measure(name, seed, method, variant)
+        kept.append(row)
+        console.print(
+            f"{name}, seed {seed}, {method} {variant}: {row['metric']} {row['val']:.3f} on "
+            f"validation, {row.get('test', row.get('held')):.3f} held out, {row['minutes']:.1f} min"
+        )
+        _write(output, kept, varied)
+    _write(output, kept, varied)
 
 
-def _write(output: Path, rows: list[dict[str, Any]], variant: str) -> None:
+def _write(output: Path, rows: list[dict[str, Any]], variant: bool) -> None:
     record = {
         "what": (__doc__ or "").strip().partition("\n")[0],
         "machine": machine(),

@@ -276,6 +276,37 @@ def admet(record: dict[str, Any]) -> str:
     return f"{grid(headings, rows)}\n\n{said}"
 
 
+def worth(record: dict[str, Any]) -> str:
+    """What base, blend and ensemble change on held-out rows, by kind of metric, one seed."""
+    titles = {
+        "start=scratch": "from scratch", "blend=false": "without the blend",
+        "ensemble=3": "three members in place of one",
+    }  # fmt: skip
+    held = {(r["variant"], r["task"]): r for r in record["rows"] if r["seed"] == 1}
+    rows = []
+    for variant, title in titles.items():
+        pairs = [
+            (r["metric"], r["held"], held["start=base", task]["held"])
+            for (own, task), r in held.items()
+            if own == variant and ("start=base", task) in held
+        ]
+        if not pairs:
+            continue
+        worse = sum((value > usual) == (metric == "MAE") for metric, value, usual in pairs)
+        cells = [f"{worse} of {len(pairs)}"]
+        for metric in ("MAE", "AUROC", "AUPRC", "Spearman"):
+            own = [(value, usual) for m, value, usual in pairs if m == metric]
+            changes = [
+                value / usual - 1 if metric == "MAE" else value - usual for value, usual in own
+            ]
+            mean = sum(changes) / len(changes) if own else None
+            shape = "{:+.1%} ({})" if metric == "MAE" else "{:+.3f} ({})"
+            cells.append("–" if mean is None else shape.format(mean, len(own)))
+        rows.append([title, *cells])
+    headings = ("", "worse than the default", "MAE", "AUROC", "AUPRC", "Spearman")
+    return grid(headings, rows)
+
+
 SETS = {"esol": "ESOL (log mol/L)", "freesolv": "FreeSolv (kcal/mol)", "aqsol": "AqSol (log mol/L)"}
 # Page → place → its record, and what makes the text.
 PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
