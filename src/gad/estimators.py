@@ -181,6 +181,7 @@ class MoleculeClassifier(ClassifierMixin, _MoleculeEstimator):  # type: ignore[m
     _task, _errors = "classification", "raise"
 
     def _labels(self, y: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        numbers: npt.NDArray[np.intp]
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"a classifier needs two classes, not {len(self.classes_)}")
@@ -308,7 +309,9 @@ def _taken(
 ) -> tuple[list[str], npt.NDArray[np.float64] | None]:
     """SMILES and features: X is a list of SMILES, or a table whose first column they are."""
     table = np.asarray(X, dtype=object)
-    extra = [] if features is None else [np.asarray(features, np.float64).reshape(len(table), -1)]
+    extra: list[npt.NDArray[np.float64]] = []
+    if features is not None:
+        extra.append(np.asarray(features, np.float64).reshape(len(table), -1))
     if table.ndim == 2 and table.shape[1] > 1:
         extra.insert(0, table[:, 1:].astype(np.float64))
         table = table[:, 0]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from scipy.sparse import csr_matrix as scipy_csr
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 from torch import Tensor
@@ -72,10 +73,10 @@ def better_numbering(matrix: Tensor) -> Numbering | None:
     return Numbering(torch.from_numpy(order).long(), torch.from_numpy(back).long())
 
 
-def _distance(one: np.ndarray, other: np.ndarray) -> float:
+def _distance(one: NDArray[np.int32], other: NDArray[np.int32]) -> float:
     return float(np.abs(one - other).mean(dtype=np.float64)) if one.size else 0.0
 
 
-def _scipy(matrix: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _scipy(matrix: Tensor) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.floating]]:
     starts, columns = matrix.crow_indices().numpy(), matrix.col_indices().numpy()
     return starts.astype(np.int32), columns.astype(np.int32), matrix.values().numpy()

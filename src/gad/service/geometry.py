@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -105,6 +106,6 @@ def encoded(values: Tensor) -> str:
     return base64.b64encode(values.detach().numpy().astype("<f4").tobytes()).decode("ascii")
 
 
-def decoded(text: str) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
+def decoded(text: str) -> npt.NDArray[np.float32]:
     """Read back :func:`encoded`."""
     return np.frombuffer(base64.b64decode(text), dtype="<f4")

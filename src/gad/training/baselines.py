@@ -55,7 +55,8 @@ def mean_baseline(targets: ArrayLike, weights: ArrayLike | None = None) -> Array
     weight = np.isfinite(table) * as_weights(weights, len(table))[:, None]
     total = weight.sum(axis=0)
     sums = (np.where(weight > 0, table, 0.0) * weight).sum(axis=0)
-    return np.where(total > 0, sums, np.nan) / np.where(total > 0, total, 1.0)
+    means: Array = np.where(total > 0, sums, np.nan) / np.where(total > 0, total, 1.0)
+    return means
 
 
 class DescriptorModel:

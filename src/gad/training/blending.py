@@ -96,8 +96,8 @@ def with_blend(
     counts, values = dataset.packed.counts, dataset.packed.graph_values
     x = columns(counts, values, said.read)
     # Trees with and without what the origin reads are averaged; the kernel looks at that alone.
-    plain = np.arange(counts.shape[1] + values.shape[1])
-    every = np.arange(x.shape[1])
+    plain: Indices = np.arange(counts.shape[1] + values.shape[1])
+    every: Indices = np.arange(x.shape[1])
     views = [plain] if origin is None else [plain, every]
     looks = every if origin is None else every[counts.shape[1] :]
     fitted: dict[int, tuple[Trees, Kernel]] = {}

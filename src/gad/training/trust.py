@@ -208,7 +208,8 @@ def _errors(
         there = np.isfinite(sizes) & seen[fold][:, None]
         total += np.where(there, sizes, 0.0)
         count += there
-    return np.where(count > 0, total, np.nan) / np.maximum(count, 1)
+    means: Floats = np.where(count > 0, total, np.nan) / np.maximum(count, 1)
+    return means
 
 
 def _held(

@@ -100,7 +100,8 @@ class MoleculeArrays(Raw):
         one, other = self.ring_atoms, self.ring_atoms[following]
         low, high = np.minimum(one, other), np.maximum(one, other)
         n = self.number.size
-        return np.searchsorted(self.ends[0] * n + self.ends[1], low * n + high)
+        found: Integers = np.searchsorted(self.ends[0] * n + self.ends[1], low * n + high)
+        return found
 
     @cached_property
     def smallest_ring(self) -> tuple[Integers, Integers]:

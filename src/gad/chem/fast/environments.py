@@ -90,7 +90,7 @@ def _keys(arrays: MoleculeArrays) -> Keys:
 
 
 def _code(*columns: NDArray[np.generic]) -> Keys:
-    code = np.zeros(1, dtype=np.uint64)
+    code: Keys = np.zeros(1, dtype=np.uint64)
     for column in columns:
         code = _mixed(code + column.astype(np.uint64))
     return code

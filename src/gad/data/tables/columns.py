@@ -217,8 +217,8 @@ def _numeric(cells: list[Any], commas: bool) -> NDArray[np.float64]:
     """The numbers of a column, or none if more than one cell in ten is something else."""
     bare = [without_relation(cell) for cell in cells]
     values, rejects = numbers(bare, "", comma=commas and decimal_commas(bare))
-    values = values[np.isfinite(values)]
-    return values if len(rejects) <= 0.1 * (len(values) + len(rejects)) else values[:0]
+    finite: NDArray[np.float64] = values[np.isfinite(values)]
+    return finite if len(rejects) <= 0.1 * (len(finite) + len(rejects)) else finite[:0]
 
 
 def _repeats(cells: list[Any]) -> bool:

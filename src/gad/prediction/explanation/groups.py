@@ -29,7 +29,7 @@ def types_and_groups(packed: PackedMolecules) -> tuple[Integers, Integers]:
     (True, 3, 3)
     """
     atoms = packed.atoms.numpy().astype(np.int64)
-    feature = dict(zip(ATOM_FEATURES, atoms.T, strict=True))
+    feature: dict[str, Integers] = dict(zip(ATOM_FEATURES, atoms.T, strict=True))
     element = feature["element"] * ATOM_FEATURES["aromatic"] + feature["aromatic"]
     types = element * ATOM_FEATURES["charge"] + feature["charge"]
     types = types * ATOM_FEATURES["hydrogens"] + feature["hydrogens"]
