@@ -90,10 +90,10 @@ def on_page_content(html: str, **_: object) -> str:
 
 
 def on_post_build(*, config: MkDocsConfig) -> None:
-    """Every link arrives, and nothing is loaded from elsewhere."""
+    """Every link arrives, nothing is loaded from elsewhere, and output is plain text."""
     shutil.rmtree(_WORK, ignore_errors=True)
     wrong = faults(Path(config.site_dir))
     for fault in wrong:
         _LOG.error(fault)
     if wrong:
-        raise PluginError(f"{len(wrong)} links of the site are wrong")
+        raise PluginError(f"{len(wrong)} things on the site are wrong")

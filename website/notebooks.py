@@ -10,6 +10,9 @@ from unittest import mock
 
 from website.tutorials import Block, blocks, environment
 
+# Jupyter's kernel asks programs for colours and moving bars, which a page cannot show.
+_PLAIN = "__import__('os').environ.update(FORCE_COLOR='', CLICOLOR_FORCE='', TERM='dumb')"
+
 
 def cell(block: Block) -> object:
     """A cell of a notebook for a part of a tutorial."""
@@ -43,7 +46,12 @@ def execute(page: Path, folder: Path) -> tuple[list[Block], str]:
     for number, made in enumerate(book.cells):
         made.id = f"cell-{number}"
     with mock.patch.dict(os.environ, environment()):
-        NotebookClient(book, timeout=1800, resources={"metadata": {"path": str(folder)}}).execute()
+        NotebookClient(
+            book,
+            timeout=1800,
+            resources={"metadata": {"path": str(folder)}},
+            extra_arguments=[f"--IPKernelApp.exec_lines={_PLAIN}"],
+        ).execute()
     for made in book.cells:
         made.metadata.pop("execution", None)
     told = [replace(part, output=_said(made)) for part, made in zip(parts, book.cells, strict=True)]

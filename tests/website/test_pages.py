@@ -11,6 +11,7 @@ from dataclasses import fields
 import pytest
 
 from website import markup, paths, reference, tutorials
+from website.links import faults
 from website.paths import DOCS, ROOT, linked_file, links, relinked, repository_path, site_uri
 from website.tutorials import NOTEBOOKS, blocks
 
@@ -138,3 +139,19 @@ def test_every_public_name_is_listed():
     page = reference.python_page()
     callables = {name for name in gad._HOMES if callable(getattr(gad, name))}
     assert {name for name in callables if f"<code>gad.{name}</code>" not in page} == set()
+
+
+def test_a_site_is_looked_through(tmp_path):
+    """A lost link, a lost anchor, something from elsewhere and a terminal's codes are found."""
+    ways = ("b.html#top", "b.html#end", "c.html")
+    body = "".join(f'<a href="{way}">there</a>' for way in ways)
+    (tmp_path / "a.html").write_text(body, encoding="utf-8")
+    (tmp_path / "b.html").write_text(
+        '<p id="top">\x1b[2K</p><script src="https://example.org/x.js"></script>', encoding="utf-8"
+    )
+    assert sorted(faults(tmp_path)) == [
+        "/a.html links to b.html#end, which has no such anchor",
+        "/a.html links to c.html, which is not there",
+        "/b.html loads https://example.org/x.js",
+        "/b.html shows what was meant for a terminal",
+    ]
