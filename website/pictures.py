@@ -17,15 +17,15 @@ from playwright.sync_api import Browser, sync_playwright
 from website.paths import DOCS
 
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync")
-# Name, width, colours.
-PICTURES = (("page-light", 1180, "light"), ("page-phone-dark", 390, "dark"))
+# Name, width, height, colours; the phone shows what is above the heat.
+PICTURES = (("page-light", 1180, 1465, "light"), ("page-phone-dark", 390, 1132, "dark"))
 ATOM, TIME = 4, "270"  # on the slider that is t = 5
 
 
-def picture(browser: Browser, url: str, name: str, width: int, colours: str) -> None:
-    """One picture of the whole page."""
+def picture(browser: Browser, url: str, name: str, width: int, height: int, colours: str) -> None:
+    """One picture, from the top of the page."""
     page = browser.new_page(
-        viewport={"width": width, "height": 900}, color_scheme=colours, reduced_motion="reduce"
+        viewport={"width": width, "height": height}, color_scheme=colours, reduced_motion="reduce"
     )
     page.goto(url)
     page.wait_for_selector("main[aria-busy=false]")
@@ -33,7 +33,8 @@ def picture(browser: Browser, url: str, name: str, width: int, colours: str) -> 
     page.locator("#time").fill(TIME)
     page.mouse.move(0, 0)
     page.evaluate("document.activeElement.blur()")
-    page.screenshot(path=DOCS / "figures" / f"{name}.png", full_page=True)
+    page.evaluate("scrollTo(0, 0)")
+    page.screenshot(path=DOCS / "figures" / f"{name}.png")
     page.close()
 
 
@@ -47,8 +48,8 @@ def main() -> None:
                 browser = play.chromium.launch(
                     executable_path=shutil.which("chromium"), args=list(FLAGS)
                 )
-                for name, width, colours in PICTURES:
-                    picture(browser, url, name, width, colours)
+                for shot in PICTURES:
+                    picture(browser, url, *shot)
         finally:
             service.terminate()
 
