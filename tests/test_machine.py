@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from gad.machine import cores, is_first, machine
+from gad.machine import cores, is_first, machine, one_thread_each
 
 
 @pytest.mark.parametrize(
@@ -37,3 +38,11 @@ def test_cores_are_those_this_process_may_use():
         assert machine()["cores"] == os.cpu_count()
     finally:
         os.sched_setaffinity(0, before)
+
+
+def test_one_thread_each_is_given_back():
+    import sklearn.ensemble  # noqa: F401  loaded later, it would not be limited below
+    with threadpool_limits(2):
+        with one_thread_each():
+            assert {pool["num_threads"] for pool in threadpool_info()} == {1}
+        assert {pool["num_threads"] for pool in threadpool_info()} == {2}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
 
@@ -13,6 +15,20 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+@contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Let scikit-learn, NumPy and PyTorch use one thread.
+
+    Small problems are cut into pieces of microseconds, after each of which all threads wait for the
+    last. Where another process has one of the cores, that takes ten times as long as one thread.
+    """
+    import sklearn.ensemble  # noqa: F401  what is loaded later would not be limited
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
 
 
 def is_first() -> bool:

@@ -13,7 +13,7 @@ from gad.chem.standardise import STEPS
 from gad.data.atomic import write_atomic
 from gad.data.rows import Source
 from gad.data.splits import Split
-from gad.machine import is_first, join_slurm
+from gad.machine import is_first, join_slurm, one_thread_each
 from gad.prediction.bases import SCRATCH, beginning
 from gad.prediction.metrics import metric_for
 from gad.prediction.model_file import Model
@@ -172,17 +172,18 @@ def train(
     )  # fmt: skip
     if not is_first():
         return TrainingRun(folder, Predictor(model), RunSummary())
-    model = with_blend(model, origin, dataset, splits, folds_of, reporter, kernel=neighbours)
-    outputs = Predictor(model).run(dataset.packed)[0].numpy()
-    trusted = measure_trust(
-        model, dataset, splits, folds_of, outputs,
-        kind=splitting.kind, neighbours=neighbours, reporter=reporter,
-    )  # fmt: skip
-    model = replace(model, parts={**model.parts, **trusted.trust.parts()})
-    summary = summarise(
-        model, dataset, splits, fitted, outputs, trusted, splitting.kind, identity, baselines,
-        reporter, judged,
-    )  # fmt: skip
+    with one_thread_each():
+        model = with_blend(model, origin, dataset, splits, folds_of, reporter, kernel=neighbours)
+        outputs = Predictor(model).run(dataset.packed)[0].numpy()
+        trusted = measure_trust(
+            model, dataset, splits, folds_of, outputs,
+            kind=splitting.kind, neighbours=neighbours, reporter=reporter,
+        )  # fmt: skip
+        model = replace(model, parts={**model.parts, **trusted.trust.parts()})
+        summary = summarise(
+            model, dataset, splits, fitted, outputs, trusted, splitting.kind, identity, baselines,
+            reporter, judged,
+        )  # fmt: skip
     summary = replace(
         summary,
         options=_options(source, splitting, ensemble, neighbours),
