@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypedDict
+
+# A batch of small molecules has no work for more.
+MOST_THREADS = 4
+_RUNNING = Path("/proc/loadavg")
 
 
 def cores() -> int:
@@ -15,6 +20,42 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def idle_cores() -> int:
+    """The cores that nobody else computes on at this moment, of those this process may use.
+
+    At least one. Where the system does not say how many processes run, all are.
+    """
+    try:
+        running = []
+        for _ in range(10):
+            running.append(int(_RUNNING.read_text().split()[3].split("/")[0]))
+            time.sleep(0.01)
+    except (OSError, ValueError, IndexError):
+        return cores()
+    others = sum(running) / len(running) - 1  # this process is one of them
+    return max(1, min(cores(), round((os.cpu_count() or 1) - others)))
+
+
+@contextmanager
+def as_many_threads(wanted: int | None = None) -> Iterator[None]:
+    """Let PyTorch use so many threads; as many as there are idle cores if left out.
+
+    More of them would wait for one another: on two busy cores two take six times as long as one.
+    Those that ``OMP_NUM_THREADS`` asks for are used in any case. What is computed is the same.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    if wanted is None:
+        asked = "OMP_NUM_THREADS" in os.environ
+        wanted = before if asked else min(before, MOST_THREADS, idle_cores())
+    torch.set_num_threads(wanted)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextmanager

@@ -202,7 +202,7 @@ class Learning:
         int | None,
         number(
             "Threads of the training itself.", "N", 1, HARDWARE,
-            default="OMP_NUM_THREADS, or up to four; for `gad tune` 1",
+            default="OMP_NUM_THREADS, or the idle cores up to four; for `gad tune` 1",
         ),
     ] = None  # fmt: skip
     accelerator: Accelerator = "auto"
@@ -246,14 +246,14 @@ class Learning:
             raise typer.BadParameter(f"--split {chosen} needs --split-{chosen}")
         return chosen
 
-    def set_threads(self, usual: int = 1) -> None:
-        """So many threads as were asked for, or OMP_NUM_THREADS, or what is usual."""
+    def set_threads(self) -> None:
+        """So many threads as were asked for, or OMP_NUM_THREADS, or one."""
         import os
 
         import torch
 
         if self.threads is not None or "OMP_NUM_THREADS" not in os.environ:
-            torch.set_num_threads(self.threads or usual)
+            torch.set_num_threads(self.threads or 1)
 
 
 def changes(settings: list[str] | None, seed: int | None = None) -> dict[str, str]:

@@ -24,8 +24,6 @@ from gad.cli.options import (
     option,
 )
 
-# A batch of small molecules has no work for more.
-_MOST_THREADS = 4
 # Long lists that are in summary.json, for programs that want them.
 _LONG = frozenset({"curve", "parity"})
 
@@ -106,7 +104,7 @@ def train(
     rejects.csv with the rows that could not be used.
     """
     from gad.cli.progress import listener
-    from gad.machine import cores, join_slurm
+    from gad.machine import join_slurm
     from gad.report.report import terminal_summary
     from gad.training.fit import Hardware
     from gad.training.run import train as run_training
@@ -114,7 +112,6 @@ def train(
     if resume and out is None:
         raise typer.BadParameter("--resume needs --out, the folder of the run to go on with")
     arguments = learning.arguments()
-    learning.set_threads(usual=min(cores(), _MOST_THREADS))
     number = int(devices) if devices.isdecimal() else devices
     if strategy != "auto":
         join_slurm()
@@ -122,7 +119,7 @@ def train(
         done = run_training(
             **arguments, folds=folds, repeat=repeat, ensemble=ensemble, out=out, resume=resume,
             start_from=start_from, freeze=_blocks(freeze),
-            hardware=Hardware(learning.accelerator, number, strategy, num_nodes),
+            hardware=Hardware(learning.accelerator, number, strategy, num_nodes, learning.threads),
             baselines=baselines, neighbours=neighbours, logger=logger, reporter=reporter,
         )  # fmt: skip
     if not done.summary.targets:  # one of several processes, not the one that writes and speaks

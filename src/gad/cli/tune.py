@@ -82,7 +82,8 @@ def tune(
     with listener(quiet=as_json) as reporter:
         found = search(
             **arguments, space=space, trials=trials, prune=prune, out=out, storage=storage,
-            study=study, hardware=Hardware(learning.accelerator, 1), reporter=reporter,
+            study=study, reporter=reporter,
+            hardware=Hardware(learning.accelerator, 1, threads=learning.threads),
         )  # fmt: skip
     return Outcome({**_data(found), "messages": reporter.messages}, _shown(found))
 

@@ -26,6 +26,7 @@ import torch
 from lightning.pytorch.callbacks import Callback
 from torch import Tensor
 
+from gad.machine import as_many_threads
 from gad.nn import GAD
 from gad.nn.norm import synchronise
 from gad.settings.recipe import Recipe
@@ -39,12 +40,13 @@ CHECKPOINT_SECONDS = float(os.environ.get("GAD_CHECKPOINT_SECONDS", "30"))
 
 @dataclass(frozen=True)
 class Hardware:
-    """Lightning's own flags: on what to train."""
+    """On what to train: Lightning's own flags, and PyTorch's threads, see ``as_many_threads``."""
 
     accelerator: str = "auto"
     devices: str | int = "auto"
     strategy: str = "auto"
     num_nodes: int = 1
+    threads: int | None = None
 
 
 @dataclass(frozen=True)
@@ -235,7 +237,8 @@ def fit(
         )
         known = checkpoint if resume and checkpoint is not None and checkpoint.exists() else None
         if known is None or not _was_over(known, keeper, trainer.world_size):
-            with _still_collector(), _after_the_batch(keeper):
+            threads = as_many_threads(hardware.threads)
+            with threads, _still_collector(), _after_the_batch(keeper):
                 trainer.fit(module, ckpt_path=known, weights_only=False)
     synchronise(model, None)
     best = module.evaluated
