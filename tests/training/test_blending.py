@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -11,8 +13,8 @@ import gad
 from gad.data.known import load_esol
 from gad.data.splits import Split
 from gad.prediction.blend import _check, blends_of, columns
-from gad.settings.task import Target, Task
-from gad.training.blending import _grow, _Grown, _Judge, _kernel, _Labels, _planted
+from gad.settings.task import Scale, Target, Task
+from gad.training.blending import _grow, _Grown, _Judge, _kernel, _Labels, _labels, _planted
 
 pytestmark = pytest.mark.slow
 
@@ -236,3 +238,20 @@ def test_a_kernel_machine_is_ridge_regression_with_that_kernel():
     assert min(apart) < 5e-3  # its centres are kept in half precision
     assert sorted(apart)[1] > 5e-3
     assert np.corrcoef(found, y[40:])[0, 1] > 0.8
+
+
+def test_of_a_bound_the_network_is_learned_as_far_as_it_is_allowed():
+    task, scale = Task((Target("y"),)), Scale(torch.tensor([[0.0], [1.0]]), torch.zeros(2, 0))
+    said = torch.tensor([[1.0], [1.0], [1.0], [1.0], [1.0]])
+    given = SimpleNamespace(
+        targets=np.array([[0.5], [0.5], [2.0], [2.0], [np.nan]]), weights=np.ones(5),
+        bounds=np.array([[0], [1], [1], [-1], [0]], np.int8),
+    )  # fmt: skip
+    own = _labels(task, given, np.arange(5)[::-1], scale, 0, said)
+    assert own.rows.tolist() == [0, 1, 2, 3]
+    assert own.learned.tolist() == [0.5, 1.0, 2.0, 1.0]
+    # The first row is off by 1, the third by 0.5; the others are where they may be.
+    judge = _Judge(Task((Target("y"),), "l1"), torch.full((3, 4, 1), 1.5), own)
+    assert judge(np.array([0.4, 0.3, 0.3])) == pytest.approx(1.5 / 4)
+    given.bounds = None
+    assert _labels(task, given, np.arange(5), scale, 0, said).ends is None

@@ -53,11 +53,21 @@ _SEEN = 3
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """One target's exact labels among some rows: places, what is learned, weights."""
+    """One target's labels among some rows.
+
+    Of a bound trees and kernel learn what the network says, within what the bound allows.
+
+    Attributes:
+        rows: [n] their places.
+        learned: [n] what is learned.
+        weights: [n].
+        ends: [n, 2], the least and the greatest value that a label allows; None without bounds.
+    """
 
     rows: Indices
     learned: Floats
     weights: Floats
+    ends: Tensor | None = None
 
     @property
     def enough(self) -> bool:
@@ -106,7 +116,7 @@ def with_blend(
         split = splits[fold]
         if fold not in fitted:  # members of one split differ by their networks only
             taught = [
-                _labels(model.task, dataset, split.train, scale, place)
+                _labels(model.task, dataset, split.train, scale, place, said.outputs[number])
                 for place in range(len(model.task.targets))
             ]
             fitted[fold] = (
@@ -114,9 +124,9 @@ def with_blend(
                 _kernel(model.task, taught, x, split, looks if kernel else looks[:0]),
             )
         trees, machine = fitted[fold]
-        rows = torch.from_numpy(split.val)
-        parts = [said.outputs[number, rows], trees(x[rows]).double(), machine(x[rows]).double()]
-        shares = _shares(model.task, dataset, split, scale, torch.stack(parts), kernel)
+        held = x[torch.from_numpy(np.sort(split.val))]
+        beside = torch.stack([trees(held).double(), machine(held).double()])
+        shares = _shares(model.task, dataset, split, scale, said.outputs[number], beside, kernel)
         blends.append(Blend(trees, machine, shares))
     return replace(model, parts={**model.parts, PART: to_part(blends, x.shape[1])})
 
@@ -162,14 +172,17 @@ def _kernel(task: Task, taught: list[_Labels], x: Tensor, split: Split, used: In
     )
 
 
-def _labels(task: Task, dataset: Dataset, rows: Indices, scale: Scale, place: int) -> _Labels:
-    learned = task.to_model(dataset.targets, scale)[:, place].double().numpy()[rows]
-    there = np.isfinite(learned) & (dataset.weights[rows] > 0)
-    if dataset.bounds is not None:
-        there &= dataset.bounds[rows, place] == 0
-    order = np.argsort(rows[there])
-    kept = rows[there][order]
-    return _Labels(kept, learned[there][order], dataset.weights[kept])
+def _labels(
+    task: Task, dataset: Dataset, rows: Indices, scale: Scale, place: int, network: Tensor
+) -> _Labels:
+    """The labels of some rows; ``network`` [N, W] is what it says of all."""
+    learned, ends = task.to_model(dataset.targets, scale, dataset.bounds)[:, place].double(), None
+    if learned.dim() == 2:
+        ends = learned
+        learned = network[:, task.spans[place].start].double().clamp(ends[:, 0], ends[:, 1])
+    told = learned.numpy()
+    kept = np.sort(rows[np.isfinite(told[rows]) & (dataset.weights[rows] > 0)])
+    return _Labels(kept, told[kept], dataset.weights[kept], None if ends is None else ends[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,22 +292,28 @@ def _draw(target: Target, x: Tensor, own: _Labels) -> tuple[Floats, Floats]:
 
 
 def _shares(
-    task: Task, dataset: Dataset, split: Split, scale: Scale, outputs: Tensor, kernel: bool
+    task: Task,
+    dataset: Dataset,
+    split: Split,
+    scale: Scale,
+    network: Tensor,
+    beside: Tensor,
+    kernel: bool,
 ) -> Tensor:
     """The shares [3, W] with the least loss of the n rows of validation.
 
-    ``outputs`` [3, n, W] are those of network, trees and kernel for these rows; the latter counts
-    nothing without ``kernel``.
+    ``network`` [N, W] is what it says of all rows, ``beside`` [2, n, W] what trees and kernel say
+    of these, by their number; the latter counts nothing without ``kernel``.
     """
+    held = np.sort(split.val)
     choice = _GRID if kernel else [shares for shares in _GRID if not shares[2]]
     shares = np.tile(np.array([1.0, 0, 0])[:, None], (1, task.outputs))
-    order = np.argsort(split.val)
     for place, (target, span) in enumerate(zip(task.targets, task.spans, strict=True)):
-        own = _labels(task, dataset, split.val, scale, place)
-        taught = _labels(task, dataset, split.train, scale, place).enough
+        own = _labels(task, dataset, split.val, scale, place, network)
+        taught = _labels(task, dataset, split.train, scale, place, network).enough
         if taught and len(own.rows) >= _LEAST_HELD_OUT:
-            at = order[np.searchsorted(split.val[order], own.rows)]
-            given = outputs[:, torch.from_numpy(at)][:, :, span]
+            at = torch.from_numpy(np.searchsorted(held, own.rows))
+            given = torch.cat([network[own.rows][None], beside[:, at]])[:, :, span]
             judge = _Judge(Task((target,), task.loss), given, own)
             shares[:, span] = min(choice, key=judge)[:, None]
     return torch.from_numpy(shares)
@@ -310,7 +329,8 @@ class _Judge:
 
     def __call__(self, shares: Floats) -> float:
         mixed = (torch.from_numpy(shares)[:, None, None] * self.outputs).sum(0)
-        learned, weights = (torch.from_numpy(a) for a in (self.labels.learned, self.labels.weights))
-        total, weight = self.task.losses(mixed, learned[:, None], weights)
+        ends, weights = self.labels.ends, torch.from_numpy(self.labels.weights)
+        allowed = torch.from_numpy(self.labels.learned) if ends is None else ends
+        total, weight = self.task.losses(mixed, allowed[:, None], weights)
         away = float(((shares - _PRIOR) ** 2).sum())
-        return float(total / weight) * (1 + _FIRM * away / math.sqrt(len(learned)))
+        return float(total / weight) * (1 + _FIRM * away / math.sqrt(len(weights)))
