@@ -73,3 +73,8 @@ def run(table, tmp_path_factory: pytest.TempPathFactory) -> TrainingRun:
     """One small trained model for many tests."""
     folder = tmp_path_factory.mktemp("run") / "run"
     return train(table, settings=TINY, out=folder, baselines=False)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest come first: as the last ones one worker would do them while others are idle."""
+    items.sort(key=lambda item: not item.name.startswith("test_a_tutorial_runs"))
