@@ -290,3 +290,10 @@ def test_two_processes_train_one_model(table, tmp_path):
     assert not list((tmp_path / "run").glob("*.ckpt"))
     values = gad.load(tmp_path / "run" / "model.gad").predict(["CCO", "c1ccccc1"])
     assert np.isfinite(values).all()
+
+
+def test_a_folder_that_is_taken_is_refused_before_anything_is_read(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    called = call("train", tmp_path / "nowhere.csv", "--out", tmp_path)
+    assert called.code != 0
+    assert "already holds a run" in called.err

@@ -128,6 +128,14 @@ def open_folder(folder: Path, identity: Identity, resume: bool) -> Iterator[bool
         raise
 
 
+def refuse_taken(folder: Path) -> None:
+    """Refuse to begin in a folder that holds a run."""
+    if (folder / "run.json").exists():
+        raise FileExistsError(
+            f"{folder} already holds a run: go on with it (--resume), or name another --out"
+        )
+
+
 def _is_over(folder: Path) -> bool:
     return (folder / "model.gad").exists() and (folder / "summary.json").exists()
 
@@ -135,9 +143,7 @@ def _is_over(folder: Path) -> bool:
 def _check_identity(folder: Path, identity: Identity, resume: bool) -> None:
     """Refuse to begin where there is a run, and to go on with another one."""
     if not resume:
-        raise FileExistsError(
-            f"{folder} already holds a run: go on with it (--resume), or name another --out"
-        )
+        refuse_taken(folder)
     before = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     # A run that began before a recipe had some key began with that key's default.
     before["recipe"] = Recipe.from_dict(before["recipe"]).to_dict()

@@ -27,7 +27,14 @@ from gad.training.blending import with_blend
 from gad.training.dataset import Dataset, Splitting, load_dataset, split_dataset
 from gad.training.explanations import explanations
 from gad.training.fit import Fitted, Hardware
-from gad.training.folder import Identity, new_folder, open_folder, write_rejects, write_standardised
+from gad.training.folder import (
+    Identity,
+    new_folder,
+    open_folder,
+    refuse_taken,
+    write_rejects,
+    write_standardised,
+)
 from gad.training.member import Member, checked_logger, fit_member
 from gad.training.summary import summarise
 from gad.training.trust import measure_trust
@@ -126,6 +133,8 @@ def train(
     if ensemble < 1:
         raise ValueError(f"an ensemble has at least one member, not {ensemble}")
     checked_logger(logger)
+    if out is not None and not resume and is_first():
+        refuse_taken(Path(out))  # before the molecules are prepared, which may take long
     changes = _changes(settings, standardise, start_from, freeze)
     named = recipe if isinstance(recipe, Recipe) else load_recipe(recipe)
     chosen, origin, told = beginning(named, changes)
