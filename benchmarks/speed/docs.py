@@ -303,6 +303,8 @@ def worth(record: dict[str, Any]) -> str:
             shape = "{:+.1%} ({})" if metric == "MAE" else "{:+.3f} ({})"
             cells.append("–" if mean is None else shape.format(mean, len(own)))
         rows.append([title, *cells])
+    if not rows:
+        return "Not measured yet: `python -m benchmarks accuracy --suite admet --ablation`."
     headings = ("", "worse than the default", "MAE", "AUROC", "AUPRC", "Spearman")
     return grid(headings, rows)
 
@@ -319,7 +321,10 @@ PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
         "cores": ("growth.json", cores),
         "large graphs": ("large_graphs.json", page.large_graphs),
     },
-    "docs/base.md": {"admet": ("admet.json", admet)},
+    "docs/base.md": {
+        "admet": ("admet.json", admet),
+        "worth": ("admet_variants.json", worth),
+    },
     "README.md": {
         "accuracy": ("accuracy.json", accuracy),
         "admet": ("admet.json", admet),

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from gad.data.tables import TableError
 from gad.data.tables.base import cell_text
-from gad.data.tables.numbers import numbers, parse_number
+from gad.data.tables.numbers import BOUND, numbers, parse_number
 
 Floats = npt.NDArray[np.float64]
 Signs = npt.NDArray[np.int8]
@@ -32,7 +32,6 @@ _RELATIONS = {
     "": 0, "=": 0, "==": 0, "~": 0, "≈": 0,
     ">": 1, ">=": 1, "≥": 1, "=>": 1, ">>": 1, "<": -1, "<=": -1, "≤": -1, "=<": -1, "<<": -1,
 }  # fmt: skip
-_BOUND = re.compile(r"\s*([<>=~≈≤≥]{1,2})\s*(\S.*)")
 # Of two words the one that denies is the first class, so that the other's probability is "the" one.
 _DENYING = re.compile(r"(in|non|not|un|no|neg|false|absent|decoy|fail|dead|0)", re.IGNORECASE)
 
@@ -89,7 +88,7 @@ def read_labels(
         return _classes(cells, texts, tuple(classes), column)
     plain, bounds = list(cells), np.zeros(len(cells), np.int8)
     for row, text in enumerate(texts):
-        if isinstance(cells[row], str) and (found := _BOUND.fullmatch(text)):
+        if isinstance(cells[row], str) and (found := BOUND.fullmatch(text)):
             sign = _RELATIONS.get(found[1])
             if sign is not None and parse_number(found[2], comma=comma) is not None:
                 plain[row], bounds[row] = found[2], sign
@@ -112,7 +111,7 @@ def _are_words(cells: Sequence[Any], texts: list[str], task: str | None, comma: 
     words = numeric = 0
     first = dict(zip(texts, cells, strict=True))
     for text, count in found.items():
-        bound = _BOUND.fullmatch(text)
+        bound = BOUND.fullmatch(text)
         value = parse_number(bound[2] if bound else first[text], comma=comma)
         if value is None:
             words += count

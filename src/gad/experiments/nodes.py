@@ -23,7 +23,7 @@ from gad.data.atomic import write_atomic
 from gad.data.nodes import NodeGraph
 from gad.experiments.grid import Grid
 from gad.experiments.records import FINISHED, rounded
-from gad.machine import Machine, machine
+from gad.machine import Machine, as_many_threads, machine
 from gad.nn.node_baselines import NODE_BASELINES
 from gad.reporter import Reporter
 from gad.settings.nodes import FEW_LABELS, MANY_LABELS, NODE_MODELS, NodeSettings
@@ -266,12 +266,8 @@ def _train(graph: NodeGraph, settings: NodeSettings, seed: int, *, test: bool) -
     from gad.training.nodes import fit_nodes
 
     split, _ = graph.split(seed if len(graph.splits) > 1 else 0, seed)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with as_many_threads(1):
         fitted = fit_nodes(graph, split, settings.override({"seed": seed}), metric=graph.metric)
-    finally:
-        torch.set_num_threads(before)
     told: NodeRun = {
         "val": fitted.curve[fitted.best_epoch]["val_score"],
         "epochs": len(fitted.curve),

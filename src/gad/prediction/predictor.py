@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from gad.chem.looks import look
 from gad.data.store.molecules import NoMoleculesError, PackedMolecules, read_molecules
+from gad.machine import as_many_threads
 from gad.nn import GAD
 from gad.prediction.blend import PART, Blend, blends_of, columns, origin_of
 from gad.prediction.model_file import Card, Model, load_model
@@ -265,7 +265,7 @@ class Predictor:
         trust, task, at = self.trust, self.model.task, packed.rows.numpy()
         looks, near, similarity = look(packed.keys), None, None
         if trust.neighbours is not None and result.similarity is not None:
-            with one_thread():
+            with as_many_threads(1):
                 near = trust.neighbours.near(looks.bits, max(NEAREST, neighbours))
             similarity = result.similarity[at] = near.similarity[:, :1].max(1, initial=0.0)
             if result.neighbours is not None:
@@ -344,7 +344,7 @@ class Predictor:
         said = self.listen(packed, embeddings)
         mixed = list(said.outputs)
         if PART in self.model.parts:
-            with one_thread():
+            with as_many_threads(1):
                 x = columns(packed.counts, packed.graph_values, said.read)
                 mixed = [
                     network if blend is None else blend(network, x)
@@ -387,7 +387,7 @@ class Predictor:
         if origin is not None:
             read = torch.zeros(count, origin.to(device).embedding_channels)
         atoms = _CELLS // members[0].channels if device.type == "cpu" else _ATOMS_ON_CARD
-        with one_thread():
+        with as_many_threads(1):
             for graphs, batch in packed.batches(atoms):
                 there = batch if device.type == "cpu" else batch.to(device)
                 for number, (member, scale) in enumerate(zip(members, scales, strict=True)):
@@ -438,14 +438,3 @@ def load(path: str | Path) -> Predictor:
 def extra_rows(extra: Floats, rows: Tensor) -> Tensor:
     """The rows of the user's features that belong to usable molecules, 0 for a bad number."""
     return torch.from_numpy(np.nan_to_num(extra[rows.numpy()])).to(torch.float32)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Small products are quicker on one thread; processes use the other cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

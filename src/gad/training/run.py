@@ -193,6 +193,7 @@ def train(
             model, dataset, splits, fitted, outputs, trusted, splitting.kind, identity, baselines,
             reporter, judged,
         )  # fmt: skip
+        explained = explanations(model, dataset, splits[0])
     summary = replace(
         summary,
         options=_options(source, splitting, ensemble, neighbours),
@@ -200,9 +201,7 @@ def train(
         model=str(folder / "model.gad"),
         report=str(folder / "report.html"),
     )
-    model = replace(
-        model, notes=summary.notes(), parts=model.parts | explanations(model, dataset, splits[0])
-    )
+    model = replace(model, notes=summary.notes(), parts=model.parts | explained)
     _write_model(folder, model, summary)
     return TrainingRun(folder, Predictor(model), summary)
 

@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from gad.chem.looks import Looks, look
 from gad.data.splits import Split
+from gad.machine import as_many_threads
 from gad.prediction.difficulty import choose_difficulty
 from gad.prediction.domain import Domain
 from gad.prediction.intervals import coverage_of_partitions, enough, quantile
 from gad.prediction.model_file import Model
 from gad.prediction.neighbours import KEPT, Neighbours
-from gad.prediction.predictor import one_thread
 from gad.prediction.probabilities import Sets, calibration_error, coverage_of_sets
 from gad.prediction.recalibration import Recalibration
 from gad.prediction.trust import NEAREST, Calibrated, Trust, spread_of
@@ -123,7 +123,7 @@ def measure_trust(
         reporter: hears what is not kept.
     """
     kind = "own" if dataset.fixed_split is not None else kind
-    with one_thread():
+    with as_many_threads(1):
         seen = np.zeros((len(splits), len(dataset)), dtype=np.bool_)
         for fold, split in enumerate(splits):
             seen[fold, split.train] = True

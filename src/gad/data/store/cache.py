@@ -31,7 +31,7 @@ from gad.data.store.molecules import (
     made_with,
     read_molecules,
 )
-from gad.machine import cores
+from gad.machine import as_many_threads, cores
 from gad.operators import GraphOperators
 from gad.parallel import in_order
 
@@ -109,14 +109,13 @@ def _prepare_chunk(
     preparation: Preparation, blocks: bool, chunk: _Chunk
 ) -> PackedMolecules | dict[int, str]:
     first_row, molecules = chunk
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        return read_molecules(molecules, preparation, blocks=blocks, first_row=first_row, keys=True)
+        with as_many_threads(1):
+            return read_molecules(
+                molecules, preparation, blocks=blocks, first_row=first_row, keys=True
+            )
     except NoMoleculesError as error:
         return error.rejects
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _scaffold_chunk(chunk: _Chunk) -> list[str]:

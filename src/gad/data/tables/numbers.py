@@ -58,7 +58,8 @@ def parse_number(cell: object, *, comma: bool = False) -> float | None:
     return None if math.isinf(value) else value
 
 
-_RELATION = re.compile(r"\s*[<>=~≈≤≥]{1,2}\s*(?=\S)")
+BOUND = re.compile(r"\s*([<>=~≈≤≥]{1,2})\s*(\S.*)")
+"""A relation, and what it is said of."""
 
 
 def without_relation(cell: object) -> object:
@@ -67,7 +68,8 @@ def without_relation(cell: object) -> object:
     >>> without_relation(">= 10"), without_relation("10"), without_relation(10.0)
     ('10', '10', 10.0)
     """
-    return _RELATION.sub("", cell, count=1) if isinstance(cell, str) else cell
+    found = BOUND.fullmatch(cell) if isinstance(cell, str) else None
+    return found[2] if found else cell
 
 
 def decimal_commas(cells: Iterable[object]) -> bool:

@@ -27,7 +27,7 @@ from gad.data.store.molecules import (
     Preparation,
     read_molecules,
 )
-from gad.machine import cores
+from gad.machine import as_many_threads, cores
 from gad.parallel import in_order
 from gad.training.pretraining.pretext import Pretext, labels_of
 
@@ -150,14 +150,11 @@ def _write_shard(
 def _chunk(
     preparation: Preparation, texts: list[str]
 ) -> tuple[PackedMolecules, dict[str, Tensor]] | None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     try:
-        packed = read_molecules(texts, preparation, keys=True)
+        with as_many_threads(1):
+            packed = read_molecules(texts, preparation, keys=True)
     except NoMoleculesError:
         return None
-    finally:
-        torch.set_num_threads(threads)
     values, bits = labels_of(packed.keys)
     return packed, {"values": torch.from_numpy(values), "bits": torch.from_numpy(bits)}
 
