@@ -7,6 +7,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import gad
+from gad import native
 from gad.chem import parse
 from gad.data.known import load_esol
 from tests.chem.test_order import C60
@@ -46,6 +47,17 @@ def test_batch_is_one_by_one(run, table):
     together = run.model.predict(table[0][:50])
     alone = np.concatenate([run.model.predict([s]) for s in table[0][:50]])
     np.testing.assert_allclose(together, alone, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.skipif(not native.status().active, reason=native.status().reason)
+def test_compiled_embeddings_do_not_depend_on_the_batch_at_all():
+    """To the last bit: trees jump at thresholds, and engines cut a table in different places."""
+    smiles = list(load_esol().smiles[:300])
+    embedder = gad.MoleculeEmbedder().fit(smiles)
+    together = embedder.transform(smiles)
+    order = np.random.default_rng(0).permutation(300)
+    np.testing.assert_array_equal(embedder.transform([smiles[i] for i in order]), together[order])
+    np.testing.assert_array_equal(embedder.transform(smiles[40:50]), together[40:50])
 
 
 def test_the_summary_of_a_run(run):

@@ -138,7 +138,8 @@ int diffuse_backward(const Basis *basis, const Response *response, int64_t chann
 
 enum { CHUNK = 128 }; /* columns at a time */
 
-/* columns from to end of y [m, .] = or += a b, the last few by way of padded copies */
+/* columns from to end of y [m, .] = or += a b, the last few by way of padded copies, in the same order of
+   sums: what comes out for a column does not depend on its neighbours */
 static void columns(int add, int64_t m, int64_t inner, const float *a, int64_t down, int64_t right,
                     const float *b, float *y, int64_t ld, int64_t from, int64_t end, float *pad)
 {
@@ -149,12 +150,14 @@ static void columns(int add, int64_t m, int64_t inner, const float *a, int64_t d
     for (int64_t k = 0; k < inner; k++)
         for (int64_t j = 0; j < COLUMNS; j++)
             in[k * COLUMNS + j] = j < left ? b[k * ld + from + even + j] : 0;
-    multiply(0, NULL, m, COLUMNS, inner, a, down, right, in, COLUMNS, out, COLUMNS);
+    float *to = y + from + even;
+    if (add)
+        for (int64_t i = 0; i < m; i++)
+            for (int64_t j = 0; j < COLUMNS; j++)
+                out[i * COLUMNS + j] = j < left ? to[i * ld + j] : 0;
+    multiply(add, NULL, m, COLUMNS, inner, a, down, right, in, COLUMNS, out, COLUMNS);
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < left; j++) {
-            float *to = y + i * ld + from + even + j;
-            *to = (add ? *to : 0) + out[i * COLUMNS + j];
-        }
+        for (int64_t j = 0; j < left; j++) to[i * ld + j] = out[i * COLUMNS + j];
 }
 
 /* forward: added to y, from x; backward: the gradient of x from that of y, weights transposed */

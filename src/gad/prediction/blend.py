@@ -36,7 +36,10 @@ class Trees:
     """T regression trees over D columns, whose leaves add up to W outputs.
 
     A node sends a row to the left where ``x[column] ≤ threshold``; a leaf sends it to itself, so
-    that going down ``depth`` times ends in a leaf, whatever its depth.
+    that going down ``depth`` times ends in a leaf, whatever its depth. A row within ``soft`` of a
+    threshold goes both ways, to the left by the share (threshold + soft − x) / (2 soft): what comes
+    out is continuous, so that the rounding of what the origin reads, which depends on the order of
+    atoms and on the batch, does not send a molecule elsewhere.
 
     Attributes:
         column, left, right: int64 [nodes] of all trees.
@@ -44,6 +47,7 @@ class Trees:
         root, output: int64 [T], the first node of each tree and the output that it adds to.
         start: float32 [W], to which the leaves are added.
         depth: of the deepest tree.
+        soft: float32 [D], of each column; 0 for a plain step.
     """
 
     column: Tensor
@@ -55,6 +59,7 @@ class Trees:
     output: Tensor
     start: Tensor
     depth: Tensor
+    soft: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
         """Outputs [n, W] of rows x [n, D]."""
@@ -68,10 +73,13 @@ class Trees:
         nodes = (self.column, self.left, self.right, self.threshold, self.value)
         places = (self.column, self.left, self.right, self.root, self.output)
         return (
-            native.accepts(x, self.threshold, self.value, self.start)
+            native.accepts(x, self.threshold, self.value, self.start, self.soft)
             and all(t.dtype is torch.int64 and t.is_cpu for t in places)
-            and all(t.is_contiguous() for t in (*nodes, self.root, self.output, self.start))
+            and all(
+                t.is_contiguous() for t in (*nodes, self.root, self.output, self.start, self.soft)
+            )
             and len({len(t) for t in nodes}) == len({len(self.root), len(self.output)}) == 1
+            and len(self.soft) == x.shape[1]
         )
 
     def _compiled(self, x: Tensor) -> Tensor:
@@ -79,19 +87,26 @@ class Trees:
         native.call(
             "trees", *x.shape, x, len(self.value), self.column, self.left, self.right,
             self.threshold, self.value, len(self.root), self.root, self.output,
-            len(self.start), self.start, int(self.depth), y,
+            len(self.start), self.start, int(self.depth), self.soft, y,
         )  # fmt: skip
         return y
 
     def _few(self, x: Tensor) -> Tensor:
-        cells = x.t().contiguous().flatten()  # column by column
-        row = torch.arange(len(x))
-        node = self.root[:, None].expand(-1, len(x))
+        node = self.root.repeat_interleave(len(x))
+        row = torch.arange(len(x)).repeat(len(self.root))
+        output, share = self.output.repeat_interleave(len(x)), x.new_ones(len(node))
         for _ in range(int(self.depth)):
-            low = cells[self.column[node] * len(x) + row] <= self.threshold[node]
-            node = torch.where(low, self.left[node], self.right[node])
-        added = x.new_zeros(len(self.start), len(x)).index_add(0, self.output, self.value[node])
-        return self.start + added.T
+            column = self.column[node]
+            over, soft = x[row, column] - self.threshold[node], self.soft[column]
+            left = torch.where(over.abs() < soft, 0.5 - 0.5 * over / soft, (over <= 0).to(x.dtype))
+            ways = [(self.left, left), (self.right, 1 - left)]
+            kept = [part > 0 for _, part in ways]
+            node = torch.cat([way[node[k]] for (way, _), k in zip(ways, kept, strict=True)])
+            share = torch.cat([(share * p)[k] for (_, p), k in zip(ways, kept, strict=True)])
+            row, output = (torch.cat([own[k] for k in kept]) for own in (row, output))
+        added = x.new_zeros(len(x), len(self.start))
+        added.index_put_((row, output), share * self.value[node], accumulate=True)
+        return self.start + added
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,11 +115,13 @@ class Kernel:
 
         weight k + bias,    k_c = exp(−|z − z_c|² / D'),
 
-    with z the D' columns that are read, standardised and held within ±5.
+    with z the D' columns that are read, standardised, held within ±5 and multiplied by how much
+    they count.
 
     Attributes:
         column: int64 [D'], which are read.
         mean, rate: [D'] of them; rate is 1 / standard deviation, 0 for a column that is constant.
+        scale: [D'], how much each counts.
         centres: [M, D'], z of the training molecules, in half precision.
         weight, bias: [W, M] and [W].
     """
@@ -112,6 +129,7 @@ class Kernel:
     column: Tensor
     mean: Tensor
     rate: Tensor
+    scale: Tensor
     centres: Tensor
     weight: Tensor
     bias: Tensor
@@ -121,8 +139,8 @@ class Kernel:
         return near(self.standardise(x), self.centres) @ self.weight.T + self.bias
 
     def standardise(self, x: Tensor) -> Tensor:
-        """The columns that are read of rows x [n, D], standardised: z [n, D']."""
-        return x[:, self.column].sub(self.mean).mul(self.rate).clamp(-5, 5)
+        """The columns that are read of rows x [n, D], standardised and scaled: z [n, D']."""
+        return x[:, self.column].sub(self.mean).mul(self.rate).clamp(-5, 5).mul(self.scale)
 
 
 def near(z: Tensor, centres: Tensor) -> Tensor:
@@ -216,9 +234,10 @@ def _read(tensors: Mapping[str, Tensor], number: int, width: int) -> Blend:
         prefix = f"{number}.{kind}."
         return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
 
-    blend = Blend(
-        Trees(**under("trees")), Kernel(**under("kernel")), tensors[f"{number}.{_SHARES}"]
-    )
+    # Older files have plain steps, and columns that count alike.
+    trees, kernel = {"soft": torch.zeros(width)} | under("trees"), under("kernel")
+    kernel = {"scale": torch.ones_like(kernel["rate"])} | kernel
+    blend = Blend(Trees(**trees), Kernel(**kernel), tensors[f"{number}.{_SHARES}"])
     _check(blend, width)
     return blend
 
@@ -226,16 +245,27 @@ def _read(tensors: Mapping[str, Tensor], number: int, width: int) -> Blend:
 def _check(blend: Blend, width: int) -> None:
     """Refuse trees that lead out of themselves: a file may say anything."""
     trees, nodes = blend.trees, blend.trees.value.numel()
-    inside = all(
-        bool(((places >= 0) & (places < end)).all())
-        for places, end in (
-            (trees.left, nodes),
-            (trees.right, nodes),
-            (trees.root, nodes),
-            (trees.output, trees.start.numel()),
-            (trees.column, width),
-            (blend.kernel.column, width),
-        )
+    places = (
+        (trees.left, nodes),
+        (trees.right, nodes),
+        (trees.root, nodes),
+        (trees.output, trees.start.numel()),
+        (trees.column, width),
+        (blend.kernel.column, width),
     )
-    if not inside or not 0 <= int(trees.depth) <= 64:
+    sound = (
+        all(bool(((at >= 0) & (at < end)).all()) for at, end in places)
+        and {t.shape for t in (trees.left, trees.right, trees.column)} == {(nodes,)}
+        and trees.soft.shape == (width,)
+        and 0 <= int(trees.depth) <= 64
+        and _one_way(trees)
+    )
+    if not sound:
         raise ValueError("the trees of the blend are damaged")
+
+
+def _one_way(trees: Trees) -> bool:
+    """Whether one way leads to every node: rows that go both ways would else never arrive."""
+    here = torch.arange(len(trees.left))
+    ways = torch.cat([way[way != here] for way in (trees.left, trees.right)])
+    return int(torch.bincount(ways, minlength=1).max()) <= 1

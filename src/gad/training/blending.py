@@ -37,11 +37,17 @@ Indices = npt.NDArray[np.int64]
 # Fewer labels teach trees nothing, and fewer held-out ones choose no weights.
 _LEAST, _LEAST_HELD_OUT = 20, 8
 _STEPS, _DEPTH = 300, 8
+# How far about a threshold rows go both ways, in standard deviations of the column: thousands of
+# times what rounding moves them.
+_SOFT = 0.02
 # Training molecules that the kernel is centred on; how little its logistic weights are held back.
 _CENTRES, _FREE = 1024, 5.0
 # Shares that are chosen without evidence: network, trees, kernel.
 _PRIOR = np.array([0.4, 0.3, 0.3])
 _FIRM = 3.0
+# Fewer training molecules than this teach a network little and say nothing of most columns: trees
+# leave out what the origin reads, and the kernel is wide, its descriptors counting half.
+_FEW, _PRIOR_OF_FEW, _NARROW_OF_FEW = 300, np.array([0.3, 0.35, 0.35]), 0.3
 _GRID = [
     np.array([a, b, 10 - a - b]) / 10
     for a, b in itertools.product(range(11), repeat=2)
@@ -106,10 +112,9 @@ def with_blend(
     counts, values = dataset.packed.counts, dataset.packed.graph_values
     x = columns(counts, values, said.read)
     # Trees with and without what the origin reads are averaged; the kernel looks at that alone.
-    plain: Indices = np.arange(counts.shape[1] + values.shape[1])
+    first, last = counts.shape[1], counts.shape[1] + values.shape[1]
     every: Indices = np.arange(x.shape[1])
-    views = [plain] if origin is None else [plain, every]
-    looks = every if origin is None else every[counts.shape[1] :]
+    looks = (every if origin is None else every[first:])[: None if kernel else 0]
     fitted: dict[int, tuple[Trees, Kernel]] = {}
     blends = []
     for number, (fold, scale) in enumerate(zip(folds, model.scales, strict=True)):
@@ -119,9 +124,11 @@ def with_blend(
                 _labels(model.task, dataset, split.train, scale, place, said.outputs[number])
                 for place in range(len(model.task.targets))
             ]
+            alone = origin is None or len(split.train) < _FEW
+            views = [every[:last]] if alone else [every[:last], every]
             fitted[fold] = (
                 _trees(model.task, taught, x, split, views),
-                _kernel(model.task, taught, x, split, looks if kernel else looks[:0]),
+                _kernel(model.task, taught, x, split, looks, range(first, last)),
             )
         trees, machine = fitted[fold]
         held = x[torch.from_numpy(np.sort(split.val))]
@@ -135,28 +142,36 @@ def _trees(
     task: Task, taught: list[_Labels], x: Tensor, split: Split, views: list[Indices]
 ) -> Trees:
     """Trees of every target, one behind the other, averaged over what they are shown."""
-    seen = ((x[torch.from_numpy(split.train)] != 0).sum(0) >= _SEEN).numpy()
+    train = x[torch.from_numpy(split.train)]
+    seen = ((train != 0).sum(0) >= _SEEN).numpy()
     grown: list[list[_Grown]] = [[] for _ in task.targets]
     for view in views:
         used = view[seen[view]]
         table = x[:, torch.from_numpy(used)].numpy()
         for own, labels, target in zip(grown, taught, task.targets, strict=True):
             own.append(_grow(target, table[labels.rows], labels, used))
-    return _planted(grown)
+    return _planted(grown, _SOFT * train.std(0, correction=0))
 
 
-def _kernel(task: Task, taught: list[_Labels], x: Tensor, split: Split, used: Indices) -> Kernel:
+def _kernel(
+    task: Task, taught: list[_Labels], x: Tensor, split: Split, used: Indices, described: range
+) -> Kernel:
     """A kernel machine of every target: ridge and logistic regression on its own features.
 
     With K = V Λ Vᵀ of the centres, k V Λ^{-½} are features whose products are the kernel (those of
-    its projection, where there are more molecules than centres).
+    its projection, where there are more molecules than centres). ``described`` are the columns of
+    descriptors.
     """
     z = x[:, torch.from_numpy(used)]
     train = z[torch.from_numpy(split.train)]
     mean = train.mean(0)
     std = (train - mean).square().mean(0).sqrt()
     rate = torch.where(std > 1e-6, 1 / std, torch.zeros_like(std))
-    z = z.sub(mean).mul(rate).clamp(-5, 5)
+    scale = torch.ones_like(rate)
+    if len(train) < _FEW:
+        rate *= (train != 0).sum(0) >= _SEEN
+        scale = _halves(rate > 0, torch.from_numpy(np.isin(used, described)))
+    z = z.sub(mean).mul(rate).clamp(-5, 5).mul(scale)
     chosen = np.random.default_rng(0).permutation(split.train)[: _CENTRES if len(used) else 0]
     centres = z[torch.from_numpy(np.sort(chosen))].half()
     values, vectors = torch.linalg.eigh(near(centres.double(), centres))
@@ -168,8 +183,20 @@ def _kernel(task: Task, taught: list[_Labels], x: Tensor, split: Split, used: In
     ]
     weight, bias = (torch.from_numpy(np.concatenate(parts)) for parts in zip(*lines, strict=True))
     return Kernel(
-        torch.from_numpy(used), mean, rate, centres, (weight @ features.T).float(), bias.float()
-    )
+        torch.from_numpy(used), mean, rate, scale, centres, (weight @ features.T).float(),
+        bias.float(),
+    )  # fmt: skip
+
+
+def _halves(read: Tensor, described: Tensor) -> Tensor:
+    """How much each column counts among few molecules: descriptors as much as all others.
+
+    >>> _halves(torch.tensor([True] * 4), torch.tensor([True, False, False, False])).square()
+    tensor([0.6000, 0.2000, 0.2000, 0.2000])
+    """
+    one, other = (int((read & kind).sum()) for kind in (described, ~described))
+    share = torch.where(described, 1 / max(one, 1), 1 / max(other, 1)) / (2 if one and other else 1)
+    return (_NARROW_OF_FEW * len(read) * share).sqrt()
 
 
 def _labels(
@@ -236,7 +263,7 @@ def _constant(target: Target, own: _Labels) -> Floats:
     return np.asarray(np.log(counts / counts.sum()))
 
 
-def _planted(grown: list[list[_Grown]]) -> Trees:
+def _planted(grown: list[list[_Grown]], soft: Tensor) -> Trees:
     """The trees of each target, averaged, of all targets as one set of arrays."""
     parts: dict[str, list[npt.NDArray[Any]]] = {
         name: [np.zeros(1, kind)]
@@ -268,7 +295,7 @@ def _planted(grown: list[list[_Grown]]) -> Trees:
         joined["threshold"].float(), joined["value"].float(),
         torch.tensor(roots), torch.tensor(outputs),
         torch.from_numpy(np.concatenate(start)).float(),
-        torch.tensor(deepest),
+        torch.tensor(deepest), soft,
     )  # fmt: skip
 
 
@@ -314,7 +341,8 @@ def _shares(
         if taught and len(own.rows) >= _LEAST_HELD_OUT:
             at = torch.from_numpy(np.searchsorted(held, own.rows))
             given = torch.cat([network[own.rows][None], beside[:, at]])[:, :, span]
-            judge = _Judge(Task((target,), task.loss), given, own)
+            prior = _PRIOR_OF_FEW if len(split.train) < _FEW else _PRIOR
+            judge = _Judge(Task((target,), task.loss), given, own, prior)
             shares[:, span] = min(choice, key=judge)[:, None]
     return torch.from_numpy(shares)
 
@@ -326,11 +354,12 @@ class _Judge:
     task: Task
     outputs: Tensor
     labels: _Labels
+    prior: Floats
 
     def __call__(self, shares: Floats) -> float:
         mixed = (torch.from_numpy(shares)[:, None, None] * self.outputs).sum(0)
         ends, weights = self.labels.ends, torch.from_numpy(self.labels.weights)
         allowed = torch.from_numpy(self.labels.learned) if ends is None else ends
         total, weight = self.task.losses(mixed, allowed[:, None], weights)
-        away = float(((shares - _PRIOR) ** 2).sum())
+        away = float(((shares - self.prior) ** 2).sum())
         return float(total / weight) * (1 + _FIRM * away / math.sqrt(len(weights)))
