@@ -217,6 +217,17 @@ def test_trees_and_kernel_read_molecules_as_the_base_does(from_base):
     assert int(blend.trees.column.max()) < 1024 + 16  # few molecules: not what the base reads
 
 
+@pytest.mark.parametrize("neighbours", [True, False])
+def test_too_few_rows_to_choose_by_leave_the_shares_as_they_are(neighbours):
+    known = load_esol()
+    rows = (list(known.smiles[:40]), known.targets[:40, 0])  # four for validation
+    quick = {**QUICK, "epochs": 1}
+    run = gad.train(rows, settings=quick, baselines=False, neighbours=neighbours)
+    shares = blends_of(run.model.model)[0].shares[:, 0]
+    expected = [0.3, 0.35, 0.35] if neighbours else [6 / 13, 7 / 13, 0]
+    np.testing.assert_allclose(shares, expected)
+
+
 def test_an_older_file_has_plain_steps_and_columns_that_count_alike(from_base):
     model = from_base[True].model.model
     part = model.parts["blend"]

@@ -34,7 +34,7 @@ from gad.training.dataset import Dataset
 Floats = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.int64]
 
-# Fewer labels teach trees nothing, and fewer held-out ones choose no weights.
+# Fewer labels teach trees nothing, and fewer held-out ones say nothing of the shares.
 _LEAST, _LEAST_HELD_OUT = 20, 8
 _STEPS, _DEPTH = 300, 8
 # How far about a threshold rows go both ways, in standard deviations of the column: thousands of
@@ -334,14 +334,17 @@ def _shares(
     """
     held = np.sort(split.val)
     choice = _GRID if kernel else [shares for shares in _GRID if not shares[2]]
+    prior = (_PRIOR_OF_FEW if len(split.train) < _FEW else _PRIOR) * [1, 1, kernel]
+    prior /= prior.sum()
     shares = np.tile(np.array([1.0, 0, 0])[:, None], (1, task.outputs))
     for place, (target, span) in enumerate(zip(task.targets, task.spans, strict=True)):
         own = _labels(task, dataset, split.val, scale, place, network)
-        taught = _labels(task, dataset, split.train, scale, place, network).enough
-        if taught and len(own.rows) >= _LEAST_HELD_OUT:
+        if not _labels(task, dataset, split.train, scale, place, network).enough:
+            continue
+        shares[:, span] = prior[:, None]
+        if len(own.rows) >= _LEAST_HELD_OUT:
             at = torch.from_numpy(np.searchsorted(held, own.rows))
             given = torch.cat([network[own.rows][None], beside[:, at]])[:, :, span]
-            prior = _PRIOR_OF_FEW if len(split.train) < _FEW else _PRIOR
             judge = _Judge(Task((target,), task.loss), given, own, prior)
             shares[:, span] = min(choice, key=judge)[:, None]
     return torch.from_numpy(shares)
