@@ -92,21 +92,33 @@ class Trees:
         return y
 
     def _few(self, x: Tensor) -> Tensor:
-        node = self.root.repeat_interleave(len(x))
-        row = torch.arange(len(x)).repeat(len(self.root))
-        output, share = self.output.repeat_interleave(len(x)), x.new_ones(len(node))
+        cells = x.t().contiguous().flatten()  # column by column
+        row = torch.arange(len(x))
+        node = self.root[:, None].expand(-1, len(x))
+        near = torch.zeros_like(node, dtype=torch.bool)
         for _ in range(int(self.depth)):
             column = self.column[node]
-            over, soft = x[row, column] - self.threshold[node], self.soft[column]
+            over = cells[column * len(x) + row] - self.threshold[node]
+            near |= over.abs() < self.soft[column]
+            node = torch.where(over <= 0, self.left[node], self.right[node])
+        leaves = self.value[node]
+        tree, at = near.nonzero(as_tuple=True)
+        leaves[tree, at] = self._shared(x, at, self.root[tree])
+        added = x.new_zeros(len(self.start), len(x)).index_add(0, self.output, leaves)
+        return self.start + added.T
+
+    def _shared(self, x: Tensor, rows: Tensor, node: Tensor) -> Tensor:
+        """The leaves of some rows of x, each from its node on, by their shares."""
+        pair, share = torch.arange(len(rows)), x.new_ones(len(rows))
+        for _ in range(int(self.depth)):
+            column = self.column[node]
+            over, soft = x[rows[pair], column] - self.threshold[node], self.soft[column]
             left = torch.where(over.abs() < soft, 0.5 - 0.5 * over / soft, (over <= 0).to(x.dtype))
-            ways = [(self.left, left), (self.right, 1 - left)]
-            kept = [part > 0 for _, part in ways]
-            node = torch.cat([way[node[k]] for (way, _), k in zip(ways, kept, strict=True)])
-            share = torch.cat([(share * p)[k] for (_, p), k in zip(ways, kept, strict=True)])
-            row, output = (torch.cat([own[k] for k in kept]) for own in (row, output))
-        added = x.new_zeros(len(x), len(self.start))
-        added.index_put_((row, output), share * self.value[node], accumulate=True)
-        return self.start + added
+            to_left, to_right = left > 0, left < 1
+            node = torch.cat([self.left[node[to_left]], self.right[node[to_right]]])
+            share = torch.cat([(share * left)[to_left], (share * (1 - left))[to_right]])
+            pair = torch.cat([pair[to_left], pair[to_right]])
+        return x.new_zeros(len(rows)).index_add(0, pair, share * self.value[node])
 
 
 @dataclass(frozen=True, eq=False)
