@@ -243,8 +243,11 @@ def blends_of(model: Model) -> list[Blend | None]:
 
 def _read(tensors: Mapping[str, Tensor], number: int, width: int) -> Blend:
     def under(kind: str) -> dict[str, Tensor]:
+        # Copies: where numbers begin in memory, which a file decides, changes the last bit of sums.
         prefix = f"{number}.{kind}."
-        return {k.removeprefix(prefix): t for k, t in tensors.items() if k.startswith(prefix)}
+        return {
+            k.removeprefix(prefix): t.clone() for k, t in tensors.items() if k.startswith(prefix)
+        }
 
     # Older files have plain steps, and columns that count alike.
     trees, kernel = {"soft": torch.zeros(width)} | under("trees"), under("kernel")
