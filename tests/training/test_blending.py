@@ -273,6 +273,7 @@ def test_a_kernel_machine_is_ridge_regression_with_that_kernel(n):
     assert min(apart) < 1e-2  # its centres are kept in half precision
     assert sorted(apart)[1] > 2e-2
     assert np.corrcoef(found, y[n:])[0, 1] > 0.8
+    torch.testing.assert_close(kernel(x[:7]), kernel(x)[:7], rtol=0, atol=1e-12)
 
 
 def test_of_a_bound_the_network_is_learned_as_far_as_it_is_allowed():

@@ -147,8 +147,12 @@ class Kernel:
     bias: Tensor
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Outputs [n, W] of rows x [n, D]."""
-        return near(self.standardise(x), self.centres) @ self.weight.T + self.bias
+        """Outputs [n, W] of rows x [n, D], in double precision.
+
+        Single precision would round by 10⁻⁶, otherwise in another batch.
+        """
+        close = near(self.standardise(x).double(), self.centres)
+        return close @ self.weight.double().T + self.bias
 
     def standardise(self, x: Tensor) -> Tensor:
         """The columns that are read of rows x [n, D], standardised and scaled: z [n, D']."""
