@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from benchmarks import curves as learning
 from benchmarks.large_graphs import page
 from benchmarks.speed.record import RESULTS, ROOT, load
 from gad.data.atomic import write_atomic
@@ -309,6 +310,37 @@ def worth(record: dict[str, Any]) -> str:
     return grid(headings, rows)
 
 
+def curves(record: dict[str, Any]) -> str:
+    """The figure, every error with its standard error, and how often the base is level or ahead."""
+    parts, level, places = ["![Learning curves of four methods](figures/curves.svg)"], 0, 0
+    for name, by in record["curves"].items():
+        told = {m: dict(zip(own["sizes"], own["mae"], strict=True)) for m, own in by.items()}
+        spread = {
+            m: dict(zip(own["sizes"], own["standard_error"], strict=True)) for m, own in by.items()
+        }
+        rows = []
+        lowest = {n: min(own[n] for own in told.values() if n in own) for n in learning.SIZES}
+        for method, title in learning.METHODS.items():
+            cells = []
+            for n in learning.SIZES:
+                mae, error = told[method].get(n), spread[method].get(n)
+                text = "–" if mae is None else f"{mae:.3f}"
+                text += f" ± {error:.3f}" if error is not None else ""
+                cells.append(f"**{text}**" if mae == lowest[n] else text)
+            rows.append([title, *cells])
+        small = [n for n in learning.SIZES if n <= 500 and n in told["base"]]
+        level += sum(told["base"][n] <= lowest[n] + (spread["base"][n] or 0) for n in small)
+        places += len(small)
+        parts.append(grid((learning.TITLES[name], *(f"{n:,} rows" for n in learning.SIZES)), rows))
+    seeds = sorted({n for by in record["curves"].values() for m in by.values() for n in m["seeds"]})
+    counted = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
+    parts.append(
+        f"Test MAE, mean of {counted} seeds and its standard error. Up to 500 rows the base is "
+        f"lowest, or within its standard error of it, in {level} of {places} places."
+    )
+    return "\n\n".join(parts)
+
+
 SETS = {"esol": "ESOL (log mol/L)", "freesolv": "FreeSolv (kcal/mol)", "aqsol": "AqSol (log mol/L)"}
 # Page → place → its record, and what makes the text.
 PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
@@ -324,6 +356,7 @@ PAGES: dict[str, dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
     "docs/base.md": {
         "admet": ("admet.json", admet),
         "worth": ("admet_variants.json", worth),
+        "curves": ("curves.json", curves),
     },
     "README.md": {
         "accuracy": ("accuracy.json", accuracy),
