@@ -148,7 +148,10 @@ def test_orders_of_magnitude(measured, tmp_path):
         json.loads(done("info", out / "model.gad", "--json").out)["task"]["targets"][0]["transform"]
         == "log10"
     )
-    assert "moles (log10)" in done("info", out / "model.gad").out
+    shown = done("info", out / "model.gad").out
+    assert "moles (log10)" in shown
+    assert "log10 moles ±" in shown
+    assert "× or ÷" in (out / "report.html").read_text(encoding="utf-8")
 
 
 def test_what_cannot_be_learned_is_said(tmp_path):

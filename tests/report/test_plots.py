@@ -34,6 +34,22 @@ def test_a_parity_plot_of_anything_stays_in_its_frame(pairs, q):
     in_frame(plots.parity([a for a, _ in pairs], [b for _, b in pairs], "eV", q))
 
 
+sizes = st.floats(1e-12, 1e12)
+
+
+@given(st.lists(st.tuples(sizes, sizes), min_size=1, max_size=8), st.floats(0, 3))
+def test_so_does_one_over_orders_of_magnitude(pairs, q):
+    truth, told = [a for a, _ in pairs], [b for _, b in pairs]
+    assert in_frame(plots.parity(truth, told, "h", q, log=True)) == len(pairs)
+
+
+def test_an_interval_of_logarithms_is_a_factor():
+    plot = plots.parity([1.0, 100.0], [1.0, 100.0], "h", 1.0, log=True)
+    (_, middle), (_, below), (_, above) = plot.lines
+    plain = plots.parity([0.0, 2.0], [0.0, 2.0], "", 1.0)
+    assert [middle, below, above] == [points for _, points in plain.lines]
+
+
 @given(st.lists(st.lists(st.floats(0, 1e6), max_size=5), max_size=4))
 def test_a_reach_plot_of_anything_stays_in_its_frame(layers):
     assert in_frame(plots.reach(layers)) == sum(map(len, layers))
@@ -85,8 +101,8 @@ def test_ticks_are_round_few_and_inside(low, width):
         (0.0, None, "0"),
         (-0.00001, 2, "0.00"),
         (999.6, None, "1,000"),
-        (12345678.0, None, "1.23e+07"),
-        (1e-12, None, "1.00e−12"),
+        (12345678.0, None, "1.23e7"),
+        (1e-12, None, "1e−12"),
         (float("nan"), None, "–"),
         (1234.5678, 1, "1,234.6"),
     ],

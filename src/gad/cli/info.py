@@ -66,7 +66,8 @@ def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
         "data SHA-256": data.get("fingerprint"),
         "needs columns": ", ".join(card["features"]) or None,
         "parameters": f"{card['parameters']:,}" + (f" × {members} models" if members > 1 else ""),
-        **_trust(card["parts"], notes.get("uncertainty") or {}),
+        "blend": _blend(card["parts"].get("blend") or {}),
+        **_trust(card, notes.get("uncertainty") or {}),
         "options": _listed(notes.get("options") or {}, "=") or None,
         "judged by": notes.get("metric"),
         "recipe": _listed(card["recipe"], "=", ", "),
@@ -76,11 +77,22 @@ def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str | None]:
+def _blend(part: Mapping[str, Any]) -> str | None:
+    """How much network, trees and kernel count, on average over targets and members."""
+    shares = part.get("shares")
+    names = ("network", "trees", "kernel")
+    return ", ".join(f"{shares[name]:.0%} {name}" for name in names) if shares else None
+
+
+def _trust(card: Card, told: Mapping[str, Any]) -> dict[str, str | None]:
     """What the model keeps to say how far to trust it."""
     by, width = told.get("difficulty") or {}, told.get("width") or {}
+    learned = {
+        target["name"]: target["transform"].replace("none", "")
+        for target in card["task"]["targets"]
+    }
     intervals = [
-        f"{name} ± {q:.4g}"
+        f"{learned.get(name, '')} {name} ± {q:.4g}".lstrip()
         + (f", by {by[name]}: ± {q * width[name]:.4g} on average" if name in by else "")
         for name, q in (told.get("q") or {}).items()
     ]
@@ -90,6 +102,7 @@ def _trust(parts: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str |
         for name, own in (told.get("classes") or {}).items()
         if own.get("calibration_error") is not None
     ]
+    parts: Mapping[str, Any] = card["parts"]
     domain, kept = parts.get("domain"), parts.get("neighbours")
     return {
         "interval": "; ".join(intervals) or None,

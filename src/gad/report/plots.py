@@ -19,26 +19,34 @@ MOST_POINTS = 1000
 _LARGEST = 1e100
 
 
-def parity(true: Values, predicted: Values, unit: str = "", q: float | None = None) -> Plot | None:
+def parity(
+    true: Values, predicted: Values, unit: str = "", q: float | None = None, log: bool = False
+) -> Plot | None:
     """Predicted against true values, with the diagonal and, if q is given, the lines at ± q.
 
-    Of very many rows an even choice is drawn, the worst ones among it.
+    Of very many rows an even choice is drawn, the worst ones among it. With ``log`` the axes are
+    logarithmic, and the lines are at 10^±q times the truth.
     """
     y, p = _both(true, predicted)
+    if log:
+        kept = (y > 0) & (p > 0)
+        y, p = y[kept], p[kept]
     if not len(y):
         return None
     span, within = np.concatenate([y, p]), f" / {unit}" if unit else ""
     plot = Plot(
         f"Predicted against true values of {len(y):,} molecules",
         f"true{within}", f"predicted{within}",
-        Scale.over(span, LEFT, RIGHT), Scale.over(span, WIDTH - BOTTOM, TOP),
+        Scale.over(span, LEFT, RIGHT, log=log), Scale.over(span, WIDTH - BOTTOM, TOP, log=log),
     )  # fmt: skip
-    low, high = plot.x.low, plot.x.high
+    low, high = (math.log10(end) if log else end for end in (plot.x.low, plot.x.high))
     for shift in (0.0, *((-q, q) if q is not None and math.isfinite(q) else ())):
         start, end = max(low, low - shift), min(high, high - shift)
         if start < end:
-            plot.line("soft" if shift else "rule", [(start, start + shift), (end, end + shift)])
-    for k in _some(np.abs(p - y)):
+            ends = [(start, start + shift), (end, end + shift)]
+            ends = [(10**x, 10**y) for x, y in ends] if log else ends
+            plot.line("soft" if shift else "rule", ends)
+    for k in _some(np.abs(np.log(p / y) if log else p - y)):
         plot.dot("a dot", y[k], p[k], 2.5, f"true {number(y[k])}, predicted {number(p[k])}")
     return plot
 

@@ -128,10 +128,14 @@ def _pictures(summary: RunSummary) -> dict[str, dict[str, Plot]]:
         elif kind == "multiclass":
             drawn = plots.several_classes(rows.true, rows.pred, rows.classes)
         else:
-            plot = plots.parity(rows.true, rows.pred, summary.unit(target), widths.get(target))
+            plot = plots.parity(
+                rows.true, rows.pred, summary.unit(target), widths.get(target),
+                log=target in (summary.logarithms or ()),
+            )  # fmt: skip
             drawn = {"parity": plot} if plot else {}
         if summary.similarity and rows.error:
             what = "size of the error" if kind == "regression" else "1 − probability of the truth"
+            what += " of log10" * (target in (summary.logarithms or ()))
             apart = plots.by_similarity(summary.similarity, rows.error, what)
             drawn |= {"similarity": apart} if apart else {}
         found |= {target: drawn} if drawn else {}

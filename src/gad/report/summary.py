@@ -98,7 +98,7 @@ class Uncertainty:
     """Conformal intervals and sets, and what they covered.
 
     Attributes:
-        q: target → half-width of the interval of one width.
+        q: target → half-width of the interval of one width, of what is learned.
         difficulty: target → what makes the width differ from molecule to molecule.
         width: target → mean width of such intervals, as a share of that of one width.
         candidates: target → the same of all that were tried, on the rows that chose.
@@ -151,6 +151,7 @@ class RunSummary(Mapping[str, Any]):
         task: regression, classification, multiclass, or mixed.
         metric: by which the run is judged; None for what is usual.
         targets, units: of the T targets; a unit is "" where unknown.
+        logarithms: those of them that are learned as logarithms to the base of ten, if any.
         split: the kind of split.
         options: what else was asked for, where it is not the usual.
         metrics: part → scores of the model.
@@ -175,6 +176,7 @@ class RunSummary(Mapping[str, Any]):
     task: str = "regression"
     targets: list[str] = field(default_factory=list)
     units: list[str] = field(default_factory=list)
+    logarithms: list[str] | None = None
     metric: str | None = None
     split: str | None = None
     options: dict[str, object] = field(default_factory=dict)

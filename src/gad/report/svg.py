@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 Array: TypeAlias = NDArray[np.float64]
 
 WIDTH = 400
-LEFT, RIGHT, TOP, BOTTOM = 50, WIDTH - 12, 12, 40
+LEFT, RIGHT, TOP, BOTTOM = 56, WIDTH - 12, 12, 40
 """Where the frame begins and ends; below it ``BOTTOM`` is left for the ticks and the label."""
 
 

@@ -9,16 +9,17 @@ from collections.abc import Mapping
 def number(value: float | None, decimals: int | None = None) -> str:
     """A number for people: three significant digits, or so many decimals; a dash for none.
 
-    >>> number(0.012345), number(-1234.5), number(2.0, 3), number(None)
-    ('0.0123', '−1,234', '2.000', '–')
+    >>> number(0.012345), number(-1234.5), number(2.0, 3), number(1e-9), number(None)
+    ('0.0123', '−1,234', '2.000', '1e−9', '–')
     """
     if value is None or not math.isfinite(value):
         return "–"
     if decimals is None:
         size = abs(value)
         decimals = 0 if size == 0 else 2 - math.floor(math.log10(size))
-        if not -5 < decimals < 8:
-            return f"{value:.2e}".replace("-", "−")
+        if not -5 < decimals < 7:
+            digits, power = f"{value:.2e}".split("e")
+            return f"{float(digits):g}e{int(power)}".replace("-", "−")
         text = f"{value:,.{max(decimals, 0)}f}"
         text = text.rstrip("0").rstrip(".") if "." in text else text
     else:

@@ -93,6 +93,7 @@ def summarise(
         task=task.kind,
         targets=list(names),
         units=list(task.units),
+        logarithms=[t.name for t in task.targets if t.transform == "log10"] or None,
         split=kind,
         metrics=per_fold[0] if whole else _mean_scores(per_fold),
         parameters=count_parameters(model.members[0]),
