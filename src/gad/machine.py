@@ -42,7 +42,7 @@ def idle_cores() -> int:
 def as_many_threads(wanted: int | None = None) -> Iterator[None]:
     """Let PyTorch use so many threads; as many as there are idle cores if left out.
 
-    More of them would wait for one another: on two busy cores two take six times as long as one.
+    More of them would wait for one another: on two busy cores two take much longer than one.
     Those that ``OMP_NUM_THREADS`` asks for are used in any case. What is computed is the same.
     """
     import torch
@@ -63,7 +63,7 @@ def one_thread_each() -> Iterator[None]:
     """Let scikit-learn, NumPy and PyTorch use one thread.
 
     Small problems are cut into pieces of microseconds, after each of which all threads wait for the
-    last. Where another process has one of the cores, that takes ten times as long as one thread.
+    last. Where another process has one of the cores, that takes much longer than one thread.
     """
     import sklearn.ensemble  # noqa: F401  what is loaded later would not be limited
     from threadpoolctl import threadpool_limits

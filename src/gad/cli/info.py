@@ -14,6 +14,7 @@ from gad.cli.options import Model
 
 if TYPE_CHECKING:
     from gad.prediction.model_file import Card
+    from gad.prediction.model_file import Model as FileModel
     from gad.settings.setting import Setting
     from gad.settings.task import TargetCard
 
@@ -29,7 +30,7 @@ def info(model: Model) -> Outcome:
     from gad.report.summary import RunSummary
 
     path = model_path(model)
-    load_model(path)  # refuses a file whose card and weights do not fit
+    loaded = load_model(path)  # refuses a file whose card and weights do not fit
     card = read_card(path)
     task, notes = card["task"], card["notes"]
     if not task["targets"]:
@@ -44,7 +45,7 @@ def info(model: Model) -> Outcome:
         "",
         terminal_summary(RunSummary.from_dict({**notes, **about})),
         "",
-        facts(_facts(card, notes)),
+        facts(_facts(card, notes, _blend(loaded))),
     )
     return Outcome({"path": str(model), **card}, shown)
 
@@ -56,7 +57,7 @@ def _named(target: TargetCard) -> str:
     return f"{target['name']} ({told})" if told else str(target["name"])
 
 
-def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
+def _facts(card: Card, notes: Mapping[str, Any], blend: str | None = None) -> dict[str, object]:
     """The rest of the card, as names and values."""
     rows, data = notes.get("rows", {}), notes.get("data", {})
     members = card["members"]
@@ -66,7 +67,7 @@ def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
         "data SHA-256": data.get("fingerprint"),
         "needs columns": ", ".join(card["features"]) or None,
         "parameters": f"{card['parameters']:,}" + (f" × {members} models" if members > 1 else ""),
-        "blend": _blend(card["parts"].get("blend") or {}),
+        "blend": blend,
         **_trust(card, notes.get("uncertainty") or {}),
         "options": _listed(notes.get("options") or {}, "=") or None,
         "judged by": notes.get("metric"),
@@ -77,11 +78,16 @@ def _facts(card: Card, notes: Mapping[str, Any]) -> dict[str, object]:
     }
 
 
-def _blend(part: Mapping[str, Any]) -> str | None:
+def _blend(model: FileModel) -> str | None:
     """How much network, trees and kernel count, on average over targets and members."""
-    shares = part.get("shares")
+    from gad.prediction.predictor import Predictor
+
+    own = [blend.shares.mean(dim=1) for blend in Predictor(model).blends if blend is not None]
+    if not own:
+        return None
+    shares = (sum(part) / len(own) for part in zip(*own, strict=True))
     names = ("network", "trees", "kernel")
-    return ", ".join(f"{shares[name]:.0%} {name}" for name in names) if shares else None
+    return ", ".join(f"{share:.0%} {name}" for share, name in zip(shares, names, strict=True))
 
 
 def _trust(card: Card, told: Mapping[str, Any]) -> dict[str, str | None]:

@@ -233,11 +233,7 @@ def to_part(blends: Sequence[Blend], width: int) -> Part:
         for kind in ("trees", "kernel"):
             own = vars(getattr(blend, kind))
             tensors |= {f"{number}.{kind}.{name}": tensor for name, tensor in own.items()}
-    count = torch.stack([blend.shares for blend in blends]).mean((0, 2)).tolist()
-    told = dict(
-        zip(("network", "trees", "kernel"), (round(share, 3) for share in count), strict=True)
-    )
-    return Part({"members": len(blends), "columns": width, "shares": told}, tensors)
+    return Part({"members": len(blends), "columns": width}, tensors)
 
 
 def blends_of(model: Model) -> list[Blend | None]:
