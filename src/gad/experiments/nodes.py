@@ -61,6 +61,8 @@ SEARCH: dict[str, tuple[NodeSettings, list[dict[str, float]]]] = {
     ),
 }
 """Set → what all its trainings share, and the eight settings that every model tries."""
+FORM: dict[str, dict[str, object]] = {"cs": {"filters": (), "time": 1.0, "smooth": True}}
+"""Set → what GAD's blocks read there and whether its outputs diffuse, by the validation nodes."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,8 @@ class Cell:
     def trials(self) -> list[NodeSettings]:
         """The settings that are tried, each whole."""
         base, search = SEARCH[self.data]
-        base = base.override({"model": self.model})
+        form = {} if self.model in NODE_BASELINES else FORM.get(self.data, {})
+        base = base.override({"model": self.model, **form})
         return [base.override({**trial, **dict(self.changes)}) for trial in search]
 
 

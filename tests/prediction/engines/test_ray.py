@@ -155,6 +155,13 @@ def the_command_line_speaks_ray(run, tmp_path):
     assert found["source_row_gad"].to_pylist() == [1, 1]
     assert found["source_file"].to_pylist() == ["0.parquet", "1.parquet"]
     assert [bool(value) for value in found["target_pred"].to_pylist()] == [True, False]
+    (tmp_path / "mixed").mkdir()
+    (tmp_path / "mixed" / "a.csv").write_text("id,smiles\nx,CCO\n")
+    pq.write_table(
+        pa.table({"id": [7, None], "smiles": ["CCO", None]}), tmp_path / "mixed/b.parquet"
+    )
+    assert done("predict", model, "mixed", "-o", "both", *options).json["rows"] == 3
+    assert pq.read_table(tmp_path / "both")["id"].to_pylist() == ["x", "7", None], "as text"
     (tmp_path / "other").mkdir()
     pq.write_table(pa.table({"smiles": ["C"]}), tmp_path / "other" / "a.parquet")
     pq.write_table(pa.table({"smile": ["C"]}), tmp_path / "other" / "b.parquet")

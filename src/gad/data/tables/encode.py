@@ -88,7 +88,10 @@ def _texts(values: Column) -> list[str]:
 
 
 class ParquetFormat:
-    """Parquet. The type of a column is the one given, else that of its first rows."""
+    """Parquet. The type of a column is the one given, else that of its first rows.
+
+    A column of texts takes anything, as it is written in a text file.
+    """
 
     def __init__(self, names: Sequence[str], types: Mapping[str, Any]) -> None:
         self.names, self.types = names, types
@@ -109,8 +112,11 @@ class ParquetFormat:
             kind = pa.type_for_alias(kind) if isinstance(kind, str) else kind
             # New numbers have NaN for nothing; columns of the input come back as they were.
             nothing = kind is None or isinstance(values, np.ndarray)
+            given = values
+            if kind == pa.string() and not isinstance(values, np.ndarray):
+                given = [cell if cell is None else cell_text(cell) for cell in values]
             try:
-                arrays.append(pa.array(values, type=kind, from_pandas=nothing))
+                arrays.append(pa.array(given, type=kind, from_pandas=nothing))
             except (pa.ArrowException, TypeError, ValueError) as error:
                 raise TableError(
                     f"column {name!r} cannot be written to Parquet: {error}"

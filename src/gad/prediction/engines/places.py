@@ -15,7 +15,8 @@ from typing import Any
 from gad.data.atomic import write_atomic
 from gad.data.tables import Table, TableError, open_table
 
-_ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".smi", ".smiles", ".sdf", ".sd", ".parquet", ".pq")
+_PARQUET = (".parquet", ".pq")
+_ENDINGS = (".csv", ".tsv", ".tab", ".txt", ".smi", ".smiles", ".sdf", ".sd", *_PARQUET)
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,11 @@ class Place:
     def name(self) -> str:
         """The last part of the path."""
         return PurePosixPath(self._parted()[0]).name
+
+    @property
+    def is_parquet(self) -> bool:
+        """Whether its name says that it is a Parquet file."""
+        return self.name.lower().endswith(_PARQUET)
 
     def files(self) -> list[tuple[Place, str]]:
         """The files in this folder and below, sorted, with a word that changes when they do."""

@@ -55,8 +55,11 @@ class RayEngine:
         reporter = reporter or Reporter()
         tables = tables_of(str(request.data))
         with opened(tables[0][0]) as table:
-            # Text files have texts, in the files of the output too, whatever the first rows hold.
-            names, types = table.names, dict.fromkeys(table.names, "string") | dict(table.types)
+            # Text files have texts, in the files of the output too, whatever the first rows hold;
+            # so have Parquet files beside them.
+            names, types = table.names, dict.fromkeys(table.names, "string")
+            if all(place.is_parquet for place, _ in tables):
+                types |= dict(table.types)
             plain = replace(request, accelerator="cpu")  # graphics cards are for the actors
             scorer = scorer_for(plain, table, reporter, (FILE, ROW))
         identity = {
