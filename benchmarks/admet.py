@@ -14,6 +14,8 @@ RDKit's descriptors and 1,024 Morgan counts, the best of eight settings on valid
 the default recipe with settings changed, judged on rows held out of ``train_val``; the test rows
 are not looked at. Its rows go to ``results/admet_variants.json``. The ablation is those of
 ``ABLATION``, one seed: the default, without its base, without its blend, and three of it together.
+The first of the three members is the default's, so one training shows all three that start from the
+base; probabilities are compared before they are recalibrated.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ import os
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.metadata import version
 from itertools import product
@@ -43,7 +46,9 @@ from gad.data.atomic import write_atomic
 from gad.data.splits import Split, scaffold_split
 from gad.data.store.cache import scaffolds
 from gad.machine import machine
-from gad.settings.recipe import load_recipe, parse_setting
+from gad.prediction.blend import ORIGIN, PART, to_part
+from gad.prediction.predictor import Predictor
+from gad.settings.recipe import parse_setting
 from gad.training.folder import code_commit
 
 VALIDATION = 0.125
@@ -52,7 +57,11 @@ METHODS = ("gad", "trees")
 SETTINGS = [(rate, leaves, l2) for rate in (0.03, 0.1) for leaves in (8, 31) for l2 in (0.0, 10.0)]
 STEPS = 400
 HIGHER = {"AUROC", "AUPRC", "Spearman"}
-ABLATION = ("start=base", "start=scratch", "blend=false", "ensemble=3")
+# Training → the variants that are read off it.
+ABLATION = {
+    "ensemble=3": ("start=base", "blend=false", "ensemble=3"),
+    "start=scratch": ("start=scratch",),
+}
 
 
 @dataclass(frozen=True)
@@ -131,7 +140,7 @@ def load(name: str) -> Task:
     )  # fmt: skip
 
 
-def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict[str, np.ndarray]:
+def trained(task: Task, split: Split, seed: int, changes: dict[str, str]) -> Predictor:
     """The default recipe, nothing set but the seed and what a variant changes."""
     import torch
 
@@ -153,14 +162,37 @@ def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict
             settings={**changes, "seed": seed}, ensemble=members, workers=1, baselines=False,
             out=Path(folder) / "run",
         )  # fmt: skip
-        told = {
-            part: run.model.predict([task.smiles[row] for row in rows])
-            for part, rows in split.parts()
-            if part != "train"
-        }
+    return run.model
+
+
+def predicted(model: Predictor, task: Task, split: Split) -> dict[str, np.ndarray]:
+    """What it says of the rows that it was not trained on."""
+    told = {
+        part: model.predict([task.smiles[row] for row in rows])
+        for part, rows in split.parts()
+        if part != "train"
+    }
     # A test row that cannot be read counts like the others: what is usual is said of it.
     usual = np.median(task.labels[split.train])
     return {part: np.where(np.isnan(values), usual, values) for part, values in told.items()}
+
+
+def by_gad(task: Task, split: Split, seed: int, changes: dict[str, str]) -> dict[str, np.ndarray]:
+    """Train and predict."""
+    return predicted(trained(task, split, seed, changes), task, split)
+
+
+def part_of(model: Predictor, variant: str) -> Predictor:
+    """One of the variants that a training of the ablation shows, without its recalibration."""
+    own, blends = model.model, model.blends
+    members = len(own.members) if variant.startswith("ensemble") else 1
+    kept = [blend for blend in blends[:members] if blend is not None]
+    parts = {name: own.parts[name] for name in (ORIGIN,) if name in own.parts}
+    if kept and variant != "blend=false":
+        parts[PART] = to_part(kept, own.parts[PART].settings["columns"])
+    return Predictor(
+        replace(own, members=own.members[:members], scales=own.scales[:members], parts=parts)
+    )
 
 
 def by_trees(task: Task, split: Split, seed: int) -> dict[str, np.ndarray]:
@@ -204,9 +236,10 @@ def made_by(method: str, variant: str) -> str:
     """What a result depends on; a row made by anything else is out of date."""
     if method == "trees":
         return f"RDKit {version('rdkit')}, scikit-learn {version('scikit-learn')}"
+    from benchmarks.accuracy import recipe_text
     from gad.prediction.bases import bases
 
-    parts = [json.dumps(load_recipe("default").to_dict(), sort_keys=True), variant]
+    parts = [recipe_text(), variant]
     parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in bases().values()]
     return "default recipe " + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -217,14 +250,37 @@ def measure(name: str, seed: int, method: str, variant: str) -> dict[str, Any]:
     split, start = task.split(seed, inner=bool(variant)), time.process_time()
     changes = dict(map(parse_setting, variant.split()))
     told = by_gad(task, split, seed, changes) if method == "gad" else by_trees(task, split, seed)
-    row = {
-        "task": name, "seed": seed, "method": method, "variant": variant,
+    return _row(task, split, told, seed, method, variant, start)
+
+
+def ablate(name: str, training: str) -> list[dict[str, Any]]:
+    """The variants of one training on one task, each with the minutes of all."""
+    task = load(name)
+    split, start = task.split(1, inner=True), time.process_time()
+    model = trained(task, split, 1, dict([parse_setting(training)]))
+    return [
+        _row(task, split, predicted(part_of(model, variant), task, split), 1, "gad", variant, start)
+        for variant in ABLATION[training]
+    ]
+
+
+def _row(
+    task: Task,
+    split: Split,
+    told: dict[str, np.ndarray],
+    seed: int,
+    method: str,
+    variant: str,
+    start: float,
+) -> dict[str, Any]:
+    return {
+        "task": task.name, "seed": seed, "method": method, "variant": variant,
         "metric": task.metric, "val": task.score(split.val, told["val"]),
         "minutes": round((time.process_time() - start) / 60, 3),
         "rows": {part: len(rows) for part, rows in split.parts()},
         "made_by": made_by(method, variant), "commit": code_commit(),
+        "held" if variant else "test": task.score(split.test, told["test"]),
     }  # fmt: skip
-    return {**row, "held" if variant else "test": task.score(split.test, told["test"])}
 
 
 def collected(rows: list[dict[str, Any]]) -> dict[str, Any]:
@@ -255,34 +311,44 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join(METHODS), help="separated by commas")
     parser.add_argument("--seeds", type=int, default=5, help="how many, from 1")
     parser.add_argument("--variant", default="", help="settings of ours that differ, by blanks")
-    parser.add_argument("--ablation", action="store_true", help=f"{', '.join(ABLATION)}; one seed")
+    parser.add_argument("--ablation", action="store_true", help="base, blend, ensemble; one seed")
     parser.add_argument("--resume", action="store_true", help="keep the rows that are up to date")
     parser.add_argument("--output", type=Path, help="where the record is kept")
     arguments = parser.parse_args()
-    variants = ABLATION if arguments.ablation else (arguments.variant,)
-    varied = any(variants)
+    varied = arguments.ablation or bool(arguments.variant)
     output = arguments.output or ROOT / "results" / f"admet{'_variants' * varied}.json"
     names = arguments.tasks.split(",") if arguments.tasks else list(tasks())
-    methods = ["gad"] if varied else arguments.methods.split(",")
     kept: list[dict[str, Any]] = []
     if output.exists() and (arguments.resume or varied):
         kept = json.loads(output.read_text(encoding="utf-8"))["rows"]
         kept = [r for r in kept if r["made_by"] == made_by(r["method"], r["variant"])]
     done = {(r["task"], r["seed"], r["method"], r["variant"]) for r in kept}
     console = Console(width=120)
-    seeds = 1 if arguments.ablation else arguments.seeds
-    for run in product(range(1, seeds + 1), names, methods, variants):
-        seed, name, method, variant = run
-        if (name, seed, method, variant) in done:
-            continue
-        row = measure(name, seed, method, variant)
-        kept.append(row)
-        console.print(
-            f"{name}, seed {seed}, {method} {variant}: {row['metric']} {row['val']:.3f} on "
-            f"validation, {row.get('test', row.get('held')):.3f} held out, {row['minutes']:.1f} min"
-        )
+    for rows in _measured(arguments, names, done):
+        kept += rows
+        for row in rows:
+            console.print(
+                f"{row['task']}, seed {row['seed']}, {row['method']} {row['variant']}: "
+                f"{row['metric']} {row['val']:.3f} on validation, "
+                f"{row.get('test', row.get('held')):.3f} held out, {row['minutes']:.1f} min"
+            )
         _write(output, kept, varied)
     _write(output, kept, varied)
+
+
+def _measured(
+    arguments: argparse.Namespace, names: list[str], done: set[tuple[str, int, str, str]]
+) -> Iterator[list[dict[str, Any]]]:
+    """The rows that are asked for and not done, training by training."""
+    if arguments.ablation:
+        for name, (training, variants) in product(names, ABLATION.items()):
+            if not all((name, 1, "gad", variant) in done for variant in variants):
+                yield ablate(name, training)
+        return
+    methods = ["gad"] if arguments.variant else arguments.methods.split(",")
+    for seed, name, method in product(range(1, arguments.seeds + 1), names, methods):
+        if (name, seed, method, arguments.variant) not in done:
+            yield [measure(name, seed, method, arguments.variant)]
 
 
 def _write(output: Path, rows: list[dict[str, Any]], variant: bool) -> None:
