@@ -12,6 +12,7 @@ from gad.cli.nodes import NODE_MODELS as CLI_MODELS
 from gad.cli.nodes import NODE_SETS as CLI_SETS
 from gad.experiments import nodes
 from gad.experiments.nodes import (
+    FORM,
     NODE_SETS,
     SEARCH,
     Cell,
@@ -42,10 +43,11 @@ def test_every_set_is_searched_with_at_most_eight_settings_the_same_for_all():
         trials = {model: Cell(data, model).trials() for model in NODE_MODELS}
         assert 2 <= len(trials["gcn"]) <= 8
         assert len({json.dumps(t.to_dict()) for t in trials["gcn"]}) == len(trials["gcn"])
+        # All but what GAD alone has: what its blocks read, and whether its outputs diffuse.
+        assert set(FORM.get(data, {})) <= {"filters", "time", "smooth"}
+        same = {"model": "gcn", **dict.fromkeys(("filters", "time", "smooth"))}
         for one, other in pairwise(trials.values()):
-            assert [replace(t, model="gcn") for t in one] == [
-                replace(t, model="gcn") for t in other
-            ]
+            assert [t.to_dict() | same for t in one] == [t.to_dict() | same for t in other]
 
 
 def test_the_best_setting_on_validation_is_trained_with_every_seed(small, tmp_path):
