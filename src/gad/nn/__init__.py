@@ -3,16 +3,19 @@
 from torch.nn import Linear
 
 from gad.nn.aggregation import DirectionalAggregation, mean_log_degree
+from gad.nn.between import Between
 from gad.nn.block import GADBlock
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion, SpectralDiffusion
 from gad.nn.encoders import CategoricalEncoder, FeatureEncoder
 from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest
 from gad.nn.nodes import NodeBlock, NodeGAD
 from gad.nn.norm import BatchNorm
+from gad.nn.pairs import KernelFilter, PairWeights
 
 __all__ = [
     "GAD",
     "BatchNorm",
+    "Between",
     "CategoricalEncoder",
     "Diffusion",
     "DirectionalAggregation",
@@ -20,9 +23,11 @@ __all__ = [
     "GADBlock",
     "Head",
     "ImplicitDiffusion",
+    "KernelFilter",
     "Linear",
     "NodeBlock",
     "NodeGAD",
+    "PairWeights",
     "SpectralDiffusion",
     "count_parameters",
     "decay_groups",

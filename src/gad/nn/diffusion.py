@@ -25,7 +25,44 @@ _SHORTEST, _LONGEST = 0.1, 25.0
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
-class Diffusion(nn.Module):
+class Timed(nn.Module):
+    """A layer with learned times ≥ 0, which weight decay does not touch.
+
+    Args:
+        count: how many.
+        times: those to start from [count]; by default spread from local to global reach.
+    """
+
+    def __init__(self, count: int, times: Tensor | Sequence[float] | float | None = None) -> None:
+        super().__init__()
+        self.raw_times = nn.Parameter(spread_times(count))
+        if times is not None:
+            self.set_times(times)
+
+    @property
+    def times(self) -> Tensor:
+        """The diffusion times [C], ≥ 0, with a gradient that can leave 0."""
+        result: Tensor = _NonNegative.apply(self.raw_times)  # type: ignore[no-untyped-call]
+        return result
+
+    @torch.no_grad()
+    def set_times(self, times: Tensor | Sequence[float] | float) -> None:
+        """Set the times: one for all channels or one each, ≥ 0; read back exactly."""
+        values = torch.as_tensor(times, dtype=self.raw_times.dtype, device=self.raw_times.device)
+        if values.dim() and values.shape != self.raw_times.shape:
+            count = self.raw_times.numel()
+            raise ValueError(f"{count} channels need as many times, not {values.numel()}")
+        if not bool(((values >= 0) & torch.isfinite(values)).all()):
+            raise ValueError("diffusion times must be finite and at least 0")
+        self.raw_times.copy_(values.expand_as(self.raw_times))
+
+    @property
+    def reach(self) -> Tensor:
+        """√t: the root mean square distance, in bonds, that heat has gone on a chain [C]."""
+        return self.times.detach().sqrt()
+
+
+class Diffusion(Timed):
     """h = r_t(M⁻¹L) x, channel c for its own learned time t_c ≥ 0.
 
     Args:
@@ -46,38 +83,14 @@ class Diffusion(nn.Module):
         solver: Solver | None = None,
         times: Tensor | Sequence[float] | float | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(channels, times)
         self.scheme = scheme
         self.solver = solver
-        self.raw_times = nn.Parameter(spread_times(channels))
-        if times is not None:
-            self.set_times(times)
 
     @property
     def channels(self) -> int:
         """C."""
         return self.raw_times.shape[0]
-
-    @property
-    def times(self) -> Tensor:
-        """The diffusion times [C], ≥ 0, with a gradient that can leave 0."""
-        result: Tensor = _NonNegative.apply(self.raw_times)  # type: ignore[no-untyped-call]
-        return result
-
-    @torch.no_grad()
-    def set_times(self, times: Tensor | Sequence[float] | float) -> None:
-        """Set the times: one for all channels or one each, ≥ 0; read back exactly."""
-        values = torch.as_tensor(times, dtype=self.raw_times.dtype, device=self.raw_times.device)
-        if values.dim() and values.shape != self.raw_times.shape:
-            raise ValueError(f"{self.channels} channels need as many times, not {values.numel()}")
-        if not bool(((values >= 0) & torch.isfinite(values)).all()):
-            raise ValueError("diffusion times must be finite and at least 0")
-        self.raw_times.copy_(values.expand_as(self.raw_times))
-
-    @property
-    def reach(self) -> Tensor:
-        """√t: the root mean square distance, in bonds, that heat has gone on a chain [C]."""
-        return self.times.detach().sqrt()
 
     def choose_solver(self, operators: GraphOperators) -> Solver:
         """The solver used on these operators."""

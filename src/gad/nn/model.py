@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from gad.nn.aggregation import DirectionalAggregation
+from gad.nn.between import Between
 from gad.nn.block import BlockOptions, GADBlock
-from gad.nn.diffusion import Diffusion, ImplicitDiffusion
+from gad.nn.diffusion import Diffusion, ImplicitDiffusion, Timed
 from gad.nn.norm import BatchNorm
 from gad.operators import GraphOperators
 
@@ -85,6 +86,7 @@ class GAD(nn.Module):
         edge_channels, batch_norm, graph_norm, residual, dropout: of every block as well; see
             :class:`gad.nn.GADBlock` for all of these.
         blocks: your own blocks, called as block(h, operators, edge_attr), instead of L of these.
+        between: what else happens after each block, :class:`gad.nn.Between`; None for nothing.
 
     Example:
         >>> import gad, torch
@@ -107,6 +109,7 @@ class GAD(nn.Module):
         readout: str | None = "mean",
         graph_channels: int = 0,
         blocks: Iterable[nn.Module] | None = None,
+        between: Between | None = None,
         **options: Unpack[BlockOptions],
     ) -> None:
         super().__init__()
@@ -127,6 +130,11 @@ class GAD(nn.Module):
             for _ in range(layers)
         )
         self.blocks = nn.ModuleList(made if blocks is None else blocks)
+        if between is not None and len(between.rounds) != len(self.blocks):
+            raise ValueError(
+                f"{len(self.blocks)} blocks need as many rounds, not {len(between.rounds)}"
+            )
+        self.between = between
         self.head = (
             head if head is not None else head_for(channels, out_channels, readout, graph_channels)
         )
@@ -168,8 +176,11 @@ class GAD(nn.Module):
         h: Tensor = x if self.encoder is None else self.encoder(x)
         if edge_attr is not None and self.edge_encoder is not None:
             edge_attr = self.edge_encoder(edge_attr)
-        for block in self.blocks:
+        between = None if self.between is None else self.between.prepare(operators)
+        for number, block in enumerate(self.blocks):
             h = block(h, operators, edge_attr)
+            if between is not None:
+                h, edge_attr = between(number, h, edge_attr)
         return h
 
     @property
@@ -238,7 +249,7 @@ def decay_groups(
         weight_decay: of all but the times.
         rates: of some parameters the share of the learning rate they learn by; ``rate`` of a group.
     """
-    times = {m.raw_times for m in model.modules() if isinstance(m, Diffusion)}
+    times = {m.raw_times for m in model.modules() if isinstance(m, Timed)}
     rates = rates or {}
     groups: dict[tuple[float, bool], list[nn.Parameter]] = {(1.0, False): [], (1.0, True): []}
     for parameter in _trainable(model):
@@ -260,18 +271,34 @@ def layer_rates(model: GAD, decay: float) -> dict[nn.Parameter, float]:
         return {}
     depth = len(model.blocks)
     shares = {
-        p: decay ** (depth - k) for k, block in enumerate(model.blocks) for p in block.parameters()
+        p: decay ** (depth - k)
+        for k, parts in enumerate(_rounds(model))
+        for part in parts
+        for p in part.parameters()
     }
-    below = (m.parameters() for m in (model.encoder, model.edge_encoder) if m is not None)
+    below = (m.parameters() for m in _below(model))
     return shares | {p: decay ** (depth + 1) for own in below for p in own}
 
 
 def frozen_parts(model: GAD, blocks: int) -> list[nn.Module]:
-    """What stays as it is while training: the encoders and the first so many blocks."""
+    """What stays as it is while training: the encoders and the first so many blocks, if any."""
     if not blocks:
         return []
-    below = (m for m in (model.encoder, model.edge_encoder) if m is not None)
-    return [*below, *list(model.blocks)[:blocks]]
+    rounds = [part for parts in _rounds(model)[:blocks] for part in parts]
+    return [*_below(model), *rounds]
+
+
+def _below(model: GAD) -> list[nn.Module]:
+    """What comes before the first block: the encoders, and the weights of pairs."""
+    pairs = None if model.between is None else model.between.pairs
+    return [m for m in (model.encoder, model.edge_encoder, pairs) if m is not None]
+
+
+def _rounds(model: GAD) -> list[list[nn.Module]]:
+    """Each block, with what follows it."""
+    if model.between is None:
+        return [[block] for block in model.blocks]
+    return [list(both) for both in zip(model.blocks, model.between.rounds, strict=True)]
 
 
 def count_parameters(model: nn.Module) -> int:

@@ -12,10 +12,12 @@ from gad.chem.featurize import Featurizer
 from gad.data.store.molecules import Preparation
 from gad.nn import (
     GAD,
+    Between,
     CategoricalEncoder,
     Diffusion,
     FeatureEncoder,
     ImplicitDiffusion,
+    PairWeights,
     SpectralDiffusion,
     widest,
 )
@@ -106,6 +108,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             blocks=None
             if chosen.network == "gad"
             else baseline_blocks(chosen.network, width, edge_channels=edges, heads=HEADS, **parts),
+            between=_between(chosen, width),
             **filters,
             **parts,
         )
@@ -118,6 +121,17 @@ def _diffusion(chosen: ModelSettings) -> Callable[[int], Diffusion] | None:
     if kind is None:
         return None
     return lambda width: kind(width, times=spread_times(width, chosen.longest_time))
+
+
+def _between(chosen: ModelSettings, width: int) -> Between | None:
+    """What follows the blocks, if anything does."""
+    kind, heads = _SCHEMES[chosen.scheme], chosen.layers * chosen.pair_heads
+    if kind is None or not heads:
+        return None
+    pairs = PairWeights(heads, kind.own_scheme, times=chosen.pair_times, hidden=chosen.pair_hidden)
+    return Between(
+        width, chosen.layers, pairs=pairs, batch_norm=chosen.batch_norm, dropout=chosen.dropout
+    )
 
 
 def _bond_columns(chosen: ModelSettings, columns: int, counts: int) -> range:

@@ -6,6 +6,7 @@ and the documentation go by it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -137,6 +138,17 @@ class ModelSettings(_Section):
         "linear maps of both atoms and the bond, or the plain neighbour",
         choices=("linear", "plain"),
     )
+    pair_heads: int = described(
+        0,
+        "after every block all pairs of atoms exchange messages, weighed by a learned function of "
+        "the diffusion kernels at several times, one for each of so many parts of the channels; 0 "
+        "for none",
+        high=10_000,
+    )
+    pair_times: int = described(8, "times of these kernels", low=1, high=10_000)
+    pair_hidden: int = described(
+        24, "hidden units of the function of these kernels", low=1, high=10_000
+    )
     edges: bool = described(True, "bonds enter every message")
     edge_channels: int = described(16, "channels in which bonds are encoded", low=1, high=10_000)
     readout: str = described(
@@ -162,16 +174,22 @@ class ModelSettings(_Section):
             raise RecipeError("give a width, or a budget of parameters to choose it by")
         if self.width % self.width_step:
             what = "towers" if self.network == "gad" else f"the heads of {self.network}"
+            what += " and pair_heads together" if self.pair_heads else ""
             raise RecipeError(
                 f"width = {self.width} is not a multiple of {what} = {self.width_step}"
+            )
+        if self.pair_heads and (self.network != "gad" or self.scheme == "none"):
+            raise RecipeError(
+                "pair_heads is a filter of diffusion kernels: it needs network = 'gad' and a scheme"
             )
         if self.edges and self.network in NO_BONDS:
             raise RecipeError(f"network = {self.network!r} cannot use bonds: set edges = false")
 
     @property
     def width_step(self) -> int:
-        """Widths are multiples of this: the towers of GAD, the heads of GAT."""
-        return {"gad": self.towers, "gat": HEADS}.get(self.network, 1)
+        """Widths are multiples of this: towers and heads of GAD's filters, the heads of GAT."""
+        own = math.lcm(self.towers, self.pair_heads or 1)
+        return {"gad": own, "gat": HEADS}.get(self.network, 1)
 
 
 @dataclass(frozen=True)
