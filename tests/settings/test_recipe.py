@@ -49,6 +49,8 @@ def test_text_is_read_as_the_type_of_its_key():
         ({"width": 21, "towers": 5}, "multiple of towers"),
         ({"width": 25, "pair_heads": 4}, "multiple of towers and pair_heads together = 20"),
         ({"pair_heads": 5, "scheme": "none"}, "needs network = 'gad' and a scheme"),
+        ({"bond_states": True, "edges": False}, "bond_states needs"),
+        ({"bond_states": True, "network": "gin"}, "bond_states needs"),
         ({"pair_heads": 5, "network": "gin"}, "needs network = 'gad' and a scheme"),
         ({"width": 0}, "budget"),
         ({"k": 5, "random_walk": 4}, "whole eigenbasis"),

@@ -13,6 +13,7 @@ from gad.settings.recipe import Recipe
 RINGS = ["C1CC1C", "c1ccccc1O", "C12C3C4C1C5C2C3C45", "CCO", "C1CC2CCC1C2", "[Na+].[Cl-]", "C"]
 OPTIONS = {
     "pairs": {"pair_heads": 2},
+    "bond states": {"bond_states": True},
 }
 
 

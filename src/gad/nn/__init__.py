@@ -5,6 +5,7 @@ from torch.nn import Linear
 from gad.nn.aggregation import DirectionalAggregation, mean_log_degree
 from gad.nn.between import Between
 from gad.nn.block import GADBlock
+from gad.nn.bonds import BondUpdate
 from gad.nn.diffusion import Diffusion, ImplicitDiffusion, SpectralDiffusion
 from gad.nn.encoders import CategoricalEncoder, FeatureEncoder
 from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest
@@ -16,6 +17,7 @@ __all__ = [
     "GAD",
     "BatchNorm",
     "Between",
+    "BondUpdate",
     "CategoricalEncoder",
     "Diffusion",
     "DirectionalAggregation",

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from gad.nn.bonds import BondUpdate
 from gad.nn.pairs import KernelFilter, PairWeights, Weights
 from gad.operators import GraphOperators
 
@@ -15,21 +16,28 @@ Exchange = Callable[[int, Tensor, Any], tuple[Tensor, Any]]
 
 
 class Round(nn.Module):
-    """What follows one block: a filter over all pairs of nodes.
+    """What follows one block; every part may be None.
 
     Args:
-        pairs: :class:`KernelFilter`, or None.
+        pairs: a filter over all pairs of nodes.
+        bonds: an update of the states of edges, by which the next block sees them.
     """
 
-    def __init__(self, pairs: KernelFilter | None = None) -> None:
+    def __init__(
+        self, *, pairs: KernelFilter | None = None, bonds: BondUpdate | None = None
+    ) -> None:
         super().__init__()
-        self.pairs = pairs
+        self.pairs, self.bonds = pairs, bonds
 
-    def forward(self, h: Tensor, weights: Weights | None) -> Tensor:
-        """Nodes h [N, C] → [N, C]."""
+    def forward(
+        self, h: Tensor, operators: GraphOperators, edges: Any, weights: Weights | None
+    ) -> tuple[Tensor, Any]:
+        """Nodes h [N, C] and edges [E, D], both after the exchange."""
         if self.pairs is not None and weights is not None:
             h = self.pairs(h, weights)
-        return h
+        if self.bonds is not None:
+            edges = self.bonds(h, operators, edges)
+        return h, edges
 
 
 class Between(nn.Module):
@@ -40,6 +48,8 @@ class Between(nn.Module):
         layers: L.
         pairs: the weights of all pairs of nodes, L · G heads for filters of G heads each
             (:class:`KernelFilter`).
+        bond_states: D, the channels of edges whose states follow the nodes' after every block but
+            the last (:class:`BondUpdate`); 0 if edges stay as they are.
         batch_norm, dropout: as in :class:`gad.nn.GADBlock`.
 
     Example:
@@ -58,6 +68,7 @@ class Between(nn.Module):
         layers: int,
         *,
         pairs: PairWeights | None = None,
+        bond_states: int = 0,
         batch_norm: bool = True,
         dropout: float = 0.0,
     ) -> None:
@@ -68,11 +79,15 @@ class Between(nn.Module):
         heads = 0 if pairs is None else pairs.heads // layers
         self.rounds = nn.ModuleList(
             Round(
-                KernelFilter(channels, heads, batch_norm=batch_norm, dropout=dropout)
+                pairs=KernelFilter(channels, heads, batch_norm=batch_norm, dropout=dropout)
                 if heads
-                else None
+                else None,
+                # Nobody would read what follows the last block.
+                bonds=BondUpdate(channels, bond_states, batch_norm=batch_norm)
+                if bond_states and number + 1 < layers
+                else None,
             )
-            for _ in range(layers)
+            for number in range(layers)
         )
 
     def prepare(self, operators: GraphOperators) -> Exchange:
@@ -82,6 +97,7 @@ class Between(nn.Module):
             weights = list(self.pairs(operators).split(len(self.rounds)))
 
         def exchange(number: int, h: Tensor, edges: Any) -> tuple[Tensor, Any]:
-            return self.rounds[number](h, weights[number]), edges
+            after: tuple[Tensor, Any] = self.rounds[number](h, operators, edges, weights[number])
+            return after
 
         return exchange

@@ -108,7 +108,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             blocks=None
             if chosen.network == "gad"
             else baseline_blocks(chosen.network, width, edge_channels=edges, heads=HEADS, **parts),
-            between=_between(chosen, width),
+            between=_between(chosen, width, edges),
             **filters,
             **parts,
         )
@@ -123,14 +123,23 @@ def _diffusion(chosen: ModelSettings) -> Callable[[int], Diffusion] | None:
     return lambda width: kind(width, times=spread_times(width, chosen.longest_time))
 
 
-def _between(chosen: ModelSettings, width: int) -> Between | None:
+def _between(chosen: ModelSettings, width: int, edges: int) -> Between | None:
     """What follows the blocks, if anything does."""
     kind, heads = _SCHEMES[chosen.scheme], chosen.layers * chosen.pair_heads
-    if kind is None or not heads:
+    pairs = None
+    if kind is not None and heads:
+        scheme = kind.own_scheme
+        pairs = PairWeights(heads, scheme, times=chosen.pair_times, hidden=chosen.pair_hidden)
+    bonds = edges if chosen.bond_states else 0
+    if pairs is None and not bonds:
         return None
-    pairs = PairWeights(heads, kind.own_scheme, times=chosen.pair_times, hidden=chosen.pair_hidden)
     return Between(
-        width, chosen.layers, pairs=pairs, batch_norm=chosen.batch_norm, dropout=chosen.dropout
+        width,
+        chosen.layers,
+        pairs=pairs,
+        bond_states=bonds,
+        batch_norm=chosen.batch_norm,
+        dropout=chosen.dropout,
     )
 
 

@@ -151,6 +151,9 @@ class ModelSettings(_Section):
     )
     edges: bool = described(True, "bonds enter every message")
     edge_channels: int = described(16, "channels in which bonds are encoded", low=1, high=10_000)
+    bond_states: bool = described(
+        False, "bonds, too, have states: each follows its two atoms after every block but the last"
+    )
     readout: str = described(
         "mean",
         "over the atoms; all: sum, mean, maximum and log n side by side",
@@ -182,6 +185,8 @@ class ModelSettings(_Section):
             raise RecipeError(
                 "pair_heads is a filter of diffusion kernels: it needs network = 'gad' and a scheme"
             )
+        if self.bond_states and (self.network != "gad" or not self.edges):
+            raise RecipeError("bond_states needs network = 'gad' and edges = true")
         if self.edges and self.network in NO_BONDS:
             raise RecipeError(f"network = {self.network!r} cannot use bonds: set edges = false")
 
