@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -47,6 +49,23 @@ def test_some_molecules_as_a_set_of_their_own():
     assert some.rows.tolist() == [4, 0]
     for name in ("atoms", "atom_values", "bonds", "graph_values"):
         torch.testing.assert_close(getattr(some, name), getattr(alone, name))
+
+
+def test_walks_along_bonds_follow_the_bonds():
+    """Kept in the cache, in batches, in selections, whatever the order of atoms."""
+    settings = replace(SETTINGS, bond_walk=3)
+    first, again = (prepare(TEXTS, settings) for _ in range(2))
+    assert first.bond_values.shape == (len(first.bonds), 3)
+    torch.testing.assert_close(again.bond_values, first.bond_values)
+    assert prepare(TEXTS, SETTINGS).bond_values.shape == (len(first.bonds), 0)
+    some = first.take(torch.tensor([3, 0]))
+    alone = read_molecules([TEXTS[4], TEXTS[0]], settings)
+    torch.testing.assert_close(some.bond_values, alone.bond_values)
+    batch = first.batch(torch.tensor([3, 0]))
+    # One step from i leads to any neighbour alike.
+    degree = batch.operators.degree[batch.operators.target]
+    torch.testing.assert_close(batch.bond_values[:, 0], 1 / degree.float())
+    assert isinstance(batch.inputs()["edge_attr"], tuple)
 
 
 def test_scaffolds_are_those_of_the_texts_and_are_kept(monkeypatch):

@@ -50,6 +50,8 @@ def test_text_is_read_as_the_type_of_its_key():
         ({"width": 25, "pair_heads": 4}, "multiple of towers and pair_heads together = 20"),
         ({"pair_heads": 5, "scheme": "none"}, "needs network = 'gad' and a scheme"),
         ({"bond_states": True, "edges": False}, "bond_states needs"),
+        ({"bond_walk": 4, "edges": False}, "bond_walk is about the bonds"),
+        ({"bond_walk": 4, "k": 4}, "bond_walk needs the whole eigenbasis"),
         ({"bond_states": True, "network": "gin"}, "bond_states needs"),
         ({"pair_heads": 5, "network": "gin"}, "needs network = 'gad' and a scheme"),
         ({"width": 0}, "budget"),
@@ -118,7 +120,7 @@ def test_molecules_are_prepared_as_the_recipe_says():
     """Every setting of molecules changes what is prepared: none is forgotten on the way."""
     usual = preparation_of(Recipe())
     others = {
-        "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4,
+        "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4, "bond_walk": 2,
         "laplacian": "combinatorial", "field": "transposed", "standardise": ("fragment",),
     }  # fmt: skip
     assert set(others) == set(Recipe().to_sections()["molecules"])

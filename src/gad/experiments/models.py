@@ -140,8 +140,8 @@ def recipe_of(run: Run) -> Recipe:
         raise RecipeError(f"{run.data} has no model {run.model!r}; there are {', '.join(known)}")
     shipped = load_recipe(run.recipe)
     switches = {**known[run.model], **_ALSO.get((run.recipe_name, run.model), {})}
-    if shipped.molecules.random_walk:
-        switches["k"] = 0  # return probabilities need the whole basis
+    if shipped.molecules.random_walk or shipped.molecules.bond_walk:
+        switches["k"] = 0  # probabilities of walks need the whole basis
     own = {"edges": run.edges, "seed": run.seed, "descriptors": False}
     if run.most:
         own |= {"width": 0, "budget": run.most}

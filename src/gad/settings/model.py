@@ -42,6 +42,7 @@ class Inputs:
     atom_values: int
     bond_cardinalities: tuple[int, ...]
     graph_values: int
+    bond_values: int = 0
 
     def to_dict(self) -> dict[str, object]:
         """As JSON can hold it."""
@@ -77,6 +78,7 @@ def inputs_of(preparation: Preparation, features: int = 0) -> Inputs:
         preparation.atom_values,
         preparation.bond_cardinalities,
         preparation.graph_values + features,
+        preparation.bond_walk,
     )
 
 
@@ -96,7 +98,7 @@ def build_model(recipe: Recipe, inputs: Inputs, outputs: int, *, delta: float = 
             encoder=FeatureEncoder(
                 inputs.atom_cardinalities, inputs.atom_values, width, norm=chosen.value_norm
             ),
-            edge_encoder=_edge_encoder(inputs.bond_cardinalities, columns, edges),
+            edge_encoder=_edge_encoder(inputs, columns, edges, chosen.value_norm),
             head=head_for(
                 width, outputs, chosen.readout, inputs.graph_values, norm=chosen.head_norm
             ),
@@ -166,7 +168,10 @@ class _SomeColumns(nn.Module):
         return encoded
 
 
-def _edge_encoder(cardinalities: Sequence[int], columns: range, channels: int) -> nn.Module:
-    if len(columns) == len(cardinalities):
-        return CategoricalEncoder(cardinalities, channels)
-    return _SomeColumns(cardinalities, columns, channels)
+def _edge_encoder(inputs: Inputs, columns: range, channels: int, norm: bool) -> nn.Module:
+    cardinalities, values = inputs.bond_cardinalities, inputs.bond_values
+    if len(columns) < len(cardinalities):
+        return _SomeColumns(cardinalities, columns, channels)
+    if values:
+        return FeatureEncoder(cardinalities, values, channels, norm=norm)
+    return CategoricalEncoder(cardinalities, channels)

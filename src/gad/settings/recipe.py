@@ -41,6 +41,8 @@ class Recipe:
             raise RecipeError(
                 "network = 'gsn' reads counts of cycles: set cycles, for example to 8"
             )
+        if self.molecules.bond_walk and not self.model.edges:
+            raise RecipeError("bond_walk is about the bonds that enter messages: set edges = true")
 
     @staticmethod
     def of(**changes: Any) -> Recipe:

@@ -57,6 +57,12 @@ class MoleculeSettings(_Section):
     random_walk: int = described(
         0, "return probabilities of so many steps among the atom features", high=1000
     )
+    bond_walk: int = described(
+        0,
+        "probabilities that a walk from an atom is at its neighbour after 1 to so many steps, as "
+        "features of the bond",
+        high=1000,
+    )
     cycles: int = described(
         0,
         "count the cycles of lengths 3 to this through every atom and bond, as features of both; "
@@ -77,8 +83,9 @@ class MoleculeSettings(_Section):
     )
 
     def _agree(self) -> None:
-        if self.random_walk and self.k:
-            raise RecipeError("random_walk needs the whole eigenbasis: leave k at 0")
+        for key in ("random_walk", "bond_walk"):
+            if getattr(self, key) and self.k:
+                raise RecipeError(f"{key} needs the whole eigenbasis: leave k at 0")
         if self.cycles in (1, 2):
             raise RecipeError(
                 f"cycles = {self.cycles}: the shortest cycle has length 3; 0 for none"
@@ -164,7 +171,8 @@ class ModelSettings(_Section):
         False, "division by the root of the number of atoms in every block"
     )
     value_norm: bool = described(
-        False, "batch norm of the atoms' real values (random walks, cycles) where they enter"
+        False,
+        "batch norm of the real values of atoms and bonds (random walks, cycles) where they enter",
     )
     head_norm: bool = described(False, "batch norm of what the head reads of a molecule")
     residual: bool = described(True, "a block adds to its input")

@@ -288,6 +288,7 @@ def _of_graphs(graphs: GraphSet, source: Source, recipe: Recipe) -> Dataset:
         packed.atom_values.shape[1],
         with_cycles(graphs.bond_cardinalities, recipe.molecules.cycles),
         0,
+        packed.bond_values.shape[1],
     )
     count = len(graphs)
     return Dataset(

@@ -132,7 +132,7 @@ def _keep(path: Path, content: bytes) -> None:
         write_atomic(path, content)
 
 
-_ARRAYS = ("atoms", "atom_values", "bonds", "graph_values", "rows", "counts")
+_ARRAYS = ("atoms", "atom_values", "bonds", "bond_values", "graph_values", "rows", "counts")
 
 
 def packed_bytes(molecules: PackedMolecules) -> bytes:

@@ -18,7 +18,7 @@ from gad.chem.featurize import Featurizer, MoleculeGraphs
 from gad.chem.standardise import standardise_texts
 from gad.operators import GraphOperators, build_operators
 from gad.operators.cycles import CycleLimitError, count_cycles, cycle_lengths
-from gad.operators.walks import return_probabilities
+from gad.operators.walks import edge_probabilities, return_probabilities
 
 # Changes whenever the same settings would give other numbers, so that no old cache is read.
 _VERSION = 2
@@ -34,6 +34,8 @@ class Preparation:
         featurizer: atoms and bonds to features.
         k: eigenpairs to keep of each molecule, None for all.
         random_walk: append return probabilities of so many steps to the atom values.
+        bond_walk: the bonds' real values are the probabilities that a walk from one atom is at the
+            other after 1 to so many steps.
         descriptors: give the head a few cheap descriptors of the whole molecule.
         cycles: count cycles of lengths 3 to this through atoms and bonds; 0 for none.
         combinatorial: directions from φ₁ of the combinatorial Laplacian.
@@ -51,6 +53,7 @@ class Preparation:
     transposed: bool = False
     standardise: tuple[str, ...] = ()
     counts: bool = False
+    bond_walk: int = 0
 
     @property
     def atom_values(self) -> int:
@@ -109,6 +112,7 @@ class Batch:
     atoms: Tensor
     atom_values: Tensor
     bonds: Tensor
+    bond_values: Tensor
     graph_values: Tensor
     operators: GraphOperators
 
@@ -117,13 +121,18 @@ class Batch:
         return {
             "x": (self.atoms, self.atom_values),
             "operators": self.operators,
-            "edge_attr": self.bonds,
+            "edge_attr": with_values(self.bonds, self.bond_values),
             "graph_attr": self.graph_values if self.graph_values.shape[1] else None,
         }
 
     def to(self, device: torch.device | str) -> Batch:
         """Move to another device."""
         return replace(self, **{f.name: getattr(self, f.name).to(device) for f in fields(Batch)})
+
+
+def with_values(bonds: Tensor, values: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+    """What an encoder of bonds reads: their categories, and real values where there are any."""
+    return (bonds, values) if values.shape[1] else bonds
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,6 +149,7 @@ class PackedMolecules:
         unseen: row → elements the featuriser does not know by name.
         keys: the canonical SMILES of each molecule [G]; empty unless they were asked for.
         counts: uint8 [G, 1024] Morgan counts; [G, 0] unless the preparation asks for them.
+        bond_values: float32 [E, V'] real values of bonds; [E, 0] unless it asks for them.
     """
 
     atoms: Tensor
@@ -152,8 +162,11 @@ class PackedMolecules:
     unseen: dict[int, tuple[str, ...]] = field(default_factory=dict)
     keys: tuple[str, ...] = ()
     counts: Tensor = field(default_factory=lambda: torch.zeros(0, 0, dtype=torch.uint8))
+    bond_values: Tensor = field(default_factory=lambda: torch.zeros(0, 0))
 
     def __post_init__(self) -> None:
+        if len(self.bond_values) != len(self.bonds):
+            object.__setattr__(self, "bond_values", torch.zeros(len(self.bonds), 0))
         if len(self.counts) != len(self):
             object.__setattr__(self, "counts", torch.zeros(len(self), 0, dtype=torch.uint8))
 
@@ -170,6 +183,7 @@ class PackedMolecules:
             self.atoms[nodes],
             self.atom_values[nodes],
             self.bonds[edges],
+            self.bond_values[edges],
             self.graph_values[graphs],
             operators.arranged(),
         )
@@ -182,6 +196,7 @@ class PackedMolecules:
             atoms=self.atoms[nodes],
             atom_values=self.atom_values[nodes],
             bonds=self.bonds[edges],
+            bond_values=self.bond_values[edges],
             graph_values=self.graph_values[graphs],
             operators=operators,
             rows=self.rows[graphs],
@@ -203,6 +218,7 @@ class PackedMolecules:
             atoms=torch.cat([p.atoms for p in parts]),
             atom_values=torch.cat([p.atom_values for p in parts]),
             bonds=torch.cat([p.bonds for p in parts]),
+            bond_values=torch.cat([p.bond_values for p in parts]),
             graph_values=torch.cat([p.graph_values for p in parts]),
             operators=GraphOperators.concatenate([p.operators for p in parts]),
             rows=torch.cat([p.rows for p in parts]),
@@ -322,7 +338,8 @@ def pack_arrays(
 
     Of the graph alone come further features: cycles through atoms as log₂(1 + count) behind the
     atom values (which keeps 0 and 1), cycles through bonds as categories 0, 1, 2, 3, more behind
-    the bonds' own, and return probabilities of random walks behind the atom values.
+    the bonds' own, return probabilities of random walks behind the atom values, and probabilities
+    to be at the other end of a bond as the bond values.
     """
     batch = torch.arange(sizes.numel()).repeat_interleave(sizes)
     edge_index = torch.cat([bonds, bonds.flip(1)]).t()
@@ -344,18 +361,20 @@ def pack_arrays(
             transposed=preparation.transposed,
         )
 
-    k, steps = preparation.k, preparation.random_walk
-    operators = operators_of(None if steps else k)
+    k, steps, along = preparation.k, preparation.random_walk, preparation.bond_walk
+    operators = operators_of(None if steps or along else k)
+    bond_values = edge_probabilities(operators, along) if along else torch.zeros(0, 0)
     if steps:
         atom_values = torch.cat([atom_values, return_probabilities(operators, steps)], dim=1)
-        if k is not None:
-            operators = operators_of(k)
+    if k is not None and (steps or along):
+        operators = operators_of(k)
     directed = torch.cat([bond_categories, bond_categories])[operators.edge_position]
     operators = replace(operators, edge_position=torch.arange(operators.num_edges))
     return PackedMolecules(
         atoms=atoms,
         atom_values=atom_values.to(torch.float32),
         bonds=directed,
+        bond_values=bond_values.to(torch.float32),
         graph_values=torch.zeros(sizes.numel(), 0),
         operators=operators,
         rows=torch.arange(sizes.numel()),

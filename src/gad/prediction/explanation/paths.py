@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from gad.data.store.molecules import PackedMolecules
+from gad.data.store.molecules import PackedMolecules, with_values
 from gad.nn.model import GAD, Head, pool, pooled_channels
 from gad.operators import IMPLICIT, Chebyshev, Eigenbasis, GraphOperators
 from gad.prediction.blend import columns
@@ -184,7 +184,8 @@ def _encoded(predictor: Predictor, packed: PackedMolecules) -> Iterator[_Encoded
         if any(predictor.blends):
             x = columns(part.counts, part.graph_values, predictor.listen(part).read)
         for member, scale, blend in zip(model.members, model.scales, predictor.blends, strict=True):
-            own = member.states((part.atoms, part.atom_values), part.operators, part.bonds)
+            bonds = with_values(part.bonds, part.bond_values)
+            own = member.states((part.atoms, part.atom_values), part.operators, bonds)
             states.append(own.to("cpu", torch.float64))
             pooled = pool(states[-1], part.operators, str(member.readout))
             whole = scale.standardise(part.graph_values).double()
