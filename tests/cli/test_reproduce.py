@@ -36,7 +36,7 @@ def test_a_trial_from_training_to_table(tmp_path, monkeypatch):
     (row,) = table["rows"]
     assert set(row) == {
         "model", "edges", "recipe", "val_mae", "test_mae", "parameters", "epochs", "minutes",
-        "short", "paper",
+        "short", "paper", "val_trimmed",
     }  # fmt: skip
     assert (row["test_mae"], row["val_mae"]) == ([run["test_mae"]], [run["val_mae"]])
     assert (row["epochs"], row["short"], row["paper"]) == ([2], True, [0.139, 0.007])

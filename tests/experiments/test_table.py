@@ -30,13 +30,22 @@ def test_the_papers_claims_follow_from_its_numbers():
 
 
 def test_rows_for_programs(tmp_path):
-    record(tmp_path, "zinc", seed=1, test_mae=0.16, epochs=220, minutes=61.0, val_mae=0.21)
+    record(
+        tmp_path,
+        "zinc",
+        seed=1,
+        test_mae=0.16,
+        epochs=220,
+        minutes=61.0,
+        val_mae=0.21,
+        val_trimmed=0.17,
+    )
     record(tmp_path, "zinc")
     assert to_json(tmp_path, "zinc")["rows"] == [
         {
             "model": "gad-i", "edges": True, "recipe": "zinc-paper", "val_mae": [0.2, 0.21],
-            "test_mae": [0.15, 0.16], "parameters": 99_000, "epochs": [200, 220],
-            "minutes": [60.0, 61.0], "short": False, "paper": [0.139, 0.007],
+            "val_trimmed": [None, 0.17], "test_mae": [0.15, 0.16], "parameters": 99_000,
+            "epochs": [200, 220], "minutes": [60.0, 61.0], "short": False, "paper": [0.139, 0.007],
         }
     ]  # fmt: skip
 
@@ -107,10 +116,13 @@ def test_cells_for_people(tmp_path):
     for seed, error in enumerate((0.14, 0.15, 0.16)):
         record(tmp_path, "zinc", seed=seed, test_mae=error)
     record(tmp_path, "zinc", model="gcn", edges=False, settings={"epochs": "30"}, epochs=30)
+    record(tmp_path, "zinc", recipe="zinc-best", val_trimmed=0.07)
     table = lines(tmp_path, "zinc")
     gad = table["GAD-i", "yes", "zinc-paper"]
     assert gad["ours"] == "0.150 ± 0.010"
     assert gad["paper"] == "0.139 ± 0.007"
+    assert gad["trimmed"] == "–"
+    assert table["GAD-i", "yes", "zinc-best"]["trimmed"] == "0.070"
     assert (gad["met"], gad["seeds"], gad["parameters"]) == ("yes", "3", "99,000")
     assert table["GCN", "no", "zinc-paper (short)"]["epochs"] == "30 of 300"
     assert table["GCN", "no", "zinc-paper (short)"]["met"] == "–"

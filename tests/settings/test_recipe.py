@@ -120,7 +120,8 @@ def test_molecules_are_prepared_as_the_recipe_says():
     """Every setting of molecules changes what is prepared: none is forgotten on the way."""
     usual = preparation_of(Recipe())
     others = {
-        "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4, "bond_walk": 2,
+        "explicit_hydrogens": True, "descriptors": False, "k": 5, "random_walk": 3, "cycles": 4,
+        "bond_walk": 2,
         "laplacian": "combinatorial", "field": "transposed", "standardise": ("fragment",),
     }  # fmt: skip
     assert set(others) == set(Recipe().to_sections()["molecules"])

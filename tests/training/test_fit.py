@@ -12,7 +12,7 @@ from gad.settings.task import Scale, Task
 from gad.training import fit as module
 from gad.training.batches import Batches, Labelled
 from gad.training.fit import fit
-from gad.training.learner import rate
+from gad.training.learner import Learner, rate
 
 TINY = Recipe.of(width=12, layers=2, towers=2, epochs=3, batch_size=16, warmup=1, descriptors=False)
 
@@ -112,6 +112,27 @@ def test_cosine_rises_and_falls():
     assert max(values) == 1.0
     assert values[10:] == sorted(values[10:], reverse=True)
     assert values[-1] < 0.01
+
+
+@pytest.mark.parametrize(("smoothing", "halved"), [(0.0, True), (0.9, False)])
+def test_the_plateau_schedule_may_look_at_an_average(data, monkeypatch, smoothing, halved):
+    """An epoch without a gain lowers the rate, unless the average goes on falling."""
+    task, labelled = data
+    recipe = TINY.override(
+        {"schedule": "plateau", "plateau_patience": 0, "warmup": 0, "epochs": 4,
+         "plateau_smoothing": smoothing, "minimum_rate": 0}
+    )  # fmt: skip
+    losses = iter([4.0, 1.0, 1.25, 1.25])
+    original = Learner.on_validation_epoch_end
+
+    def told(self):
+        self.val_loss = [next(losses), 1.0]
+        original(self)
+
+    monkeypatch.setattr(Learner, "on_validation_epoch_end", told)
+    curve = fit(fresh(recipe), recipe, task, labelled, ROWS).curve
+    assert [row["val_loss"] for row in curve] == [4.0, 1.0, 1.25, 1.25]
+    assert (curve[-1]["lr"] < 1e-3) == halved
 
 
 def test_an_epoch_depends_on_seed_and_epoch_alone(data):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gad.experiments.models import Run, fitted_recipe, is_current, recipe_of
 from gad.experiments.records import (
@@ -14,9 +15,18 @@ from gad.experiments.records import (
     read_record,
     record_path,
     restore_checkpoint,
+    trimmed,
 )
 from gad.experiments.sheet import OutOfTime, Place, Sheet
 from gad.reporter import Reporter
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    from gad.data.known.graphset import GraphSet
+    from gad.prediction.predictor import Predictor
+    from gad.settings.recipe import Recipe
 
 
 def check(run: Run, place: Place) -> None:
@@ -101,12 +111,23 @@ def _train(run: Run, place: Place, sheet: Sheet, reporter: Reporter) -> None:
         baselines=False,
         reporter=sheet,
     )
-    sheet.finish(trained)
+    sheet.finish(trained, trimmed(_errors(trained.model, graphs, recipe)))
     forget_checkpoint(place.results, run)
     record = sheet.opened
     if record.model_file is None:
         reporter.message(f"{run.name}: the model stays in {folder}")
     reporter.message(f"{run.name}: test error {record.test_mae:.4g} {record.unit}".rstrip())
+
+
+def _errors(predictor: Predictor, graphs: GraphSet, recipe: Recipe) -> npt.NDArray[np.float64]:
+    """Of each validation molecule, in the target's units."""
+    from gad.data.store.graphs import pack_graphs
+    from gad.settings.model import preparation_of
+
+    some = graphs.take(graphs.split.val)
+    outputs = predictor.run(pack_graphs(some, preparation_of(recipe)))[0].mean(0).numpy()
+    errors: npt.NDArray[np.float64] = predictor.trust.recalibrated(outputs) - some.targets
+    return errors[:, 0]
 
 
 def job_of(run: Run, place: Place) -> str:

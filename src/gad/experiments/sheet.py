@@ -119,7 +119,7 @@ class Sheet(Reporter):
             self.record.status, self.record.error = status, error
             self._write()
 
-    def finish(self, trained: Any) -> None:
+    def finish(self, trained: Any, val_trimmed: float) -> None:
         """The run is over: its errors by the weights of the best epoch, and its model."""
         summary, record = trained.summary, self.opened
         curve = summary["curve"]
@@ -138,6 +138,7 @@ class Sheet(Reporter):
         record.train_mae, record.val_mae, record.test_mae = (
             rounded(metrics[part]["mean"]["mae"], 7) for part in ("train", "val", "test")
         )
+        record.val_trimmed = rounded(val_trimmed, 7)
         record.model_file = keep_model(
             trained.directory / "model.gad", self.place.results, self.run
         )

@@ -75,6 +75,7 @@ class Row:
             **({} if self.target is None else {"property": self.target}),
             "recipe": self.recipe,
             "val_mae": self.each("val_mae"),
+            "val_trimmed": self.each("val_trimmed"),
             "test_mae": self.each("test_mae"),
             "parameters": max(self.each("parameters")),
             "epochs": self.each("epochs"),

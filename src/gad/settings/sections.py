@@ -265,6 +265,12 @@ class TrainingSettings(_Section):
     plateau_threshold: float = described(
         0.004, "relative gain that counts as one for the plateau schedule", high=1
     )
+    plateau_smoothing: float = described(
+        0.0,
+        "decay of an average over epochs of the validation loss, which the plateau schedule looks "
+        "at instead; 0 for none",
+        high=0.999,
+    )
     minimum_rate: float = described(
         1e-5, "the plateau schedule ends the run below this rate", high=1
     )

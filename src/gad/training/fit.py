@@ -32,7 +32,7 @@ from gad.nn.norm import synchronise
 from gad.settings.recipe import Recipe
 from gad.settings.sections import TrainingSettings
 from gad.training.batches import Examples
-from gad.training.learner import Judge, Learned, Learner
+from gad.training.learner import Judge, Learned, Learner, smoothed
 
 # Seconds between checkpoints: what a killed run loses at most.
 CHECKPOINT_SECONDS = float(os.environ.get("GAD_CHECKPOINT_SECONDS", "30"))
@@ -143,7 +143,8 @@ class _Keeper(Callback):
             self.best_loss, self.best_epoch = error, trainer.current_epoch
             self.best = {k: v.cpu().clone() for k, v in module.evaluated.state_dict().items()}
         if module.plateau is not None:
-            module.plateau.step(val)
+            losses = (earlier["val_loss"] for earlier in self.curve)
+            module.plateau.step(smoothed(losses, self.settings.plateau_smoothing))
         self.stopped = self._is_over(trainer)
         trainer.should_stop = self.stopped
         leave = self._save_if_due(trainer)

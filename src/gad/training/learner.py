@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 import lightning as L
@@ -243,3 +243,15 @@ def rate(settings: TrainingSettings, steps: int) -> Callable[[int], float]:
         return 0.5 * (1 + math.cos(math.pi * min(1.0, (step - rise) / max(1, whole - rise))))
 
     return share
+
+
+def smoothed(losses: Iterable[float], decay: float) -> float:
+    """The running average s ← decay · s + (1 − decay) · loss, from the first loss on.
+
+    >>> smoothed([4.0, 2.0, 2.0], 0.5), smoothed([4.0, 2.0, 2.0], 0.0)
+    (2.5, 2.0)
+    """
+    average = math.nan
+    for loss in losses:
+        average = loss if math.isnan(average) else decay * average + (1 - decay) * loss
+    return average
