@@ -51,6 +51,7 @@ def test_text_is_read_as_the_type_of_its_key():
         ({"pair_heads": 5, "scheme": "none"}, "needs network = 'gad' and a scheme"),
         ({"bond_states": True, "edges": False}, "bond_states needs"),
         ({"bond_walk": 4, "edges": False}, "bond_walk is about the bonds"),
+        ({"ring_channels": 4, "network": "gin"}, "ring_channels needs"),
         ({"bond_walk": 4, "k": 4}, "bond_walk needs the whole eigenbasis"),
         ({"bond_states": True, "network": "gin"}, "bond_states needs"),
         ({"pair_heads": 5, "network": "gin"}, "needs network = 'gad' and a scheme"),

@@ -15,7 +15,8 @@ OPTIONS = {
     "pairs": {"pair_heads": 2},
     "bond states": {"bond_states": True},
     "bond walk": {"bond_walk": 5, "value_norm": True},
-    "all of them": {"pair_heads": 2, "bond_states": True, "bond_walk": 5},
+    "rings": {"ring_channels": 4},
+    "all of them": {"pair_heads": 2, "bond_states": True, "bond_walk": 5, "ring_channels": 4},
 }
 
 

@@ -12,6 +12,7 @@ from gad.nn.model import GAD, Head, count_parameters, decay_groups, pool, widest
 from gad.nn.nodes import NodeBlock, NodeGAD
 from gad.nn.norm import BatchNorm
 from gad.nn.pairs import KernelFilter, PairWeights
+from gad.nn.rings import RingMessages
 
 __all__ = [
     "GAD",
@@ -30,6 +31,7 @@ __all__ = [
     "NodeBlock",
     "NodeGAD",
     "PairWeights",
+    "RingMessages",
     "SpectralDiffusion",
     "count_parameters",
     "decay_groups",

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from gad.nn.bonds import BondUpdate
 from gad.nn.pairs import KernelFilter, PairWeights, Weights
+from gad.nn.rings import RingMessages
 from gad.operators import GraphOperators
 
 Exchange = Callable[[int, Tensor, Any], tuple[Tensor, Any]]
@@ -20,14 +21,19 @@ class Round(nn.Module):
 
     Args:
         pairs: a filter over all pairs of nodes.
+        rings: messages between the atoms of a ring.
         bonds: an update of the states of edges, by which the next block sees them.
     """
 
     def __init__(
-        self, *, pairs: KernelFilter | None = None, bonds: BondUpdate | None = None
+        self,
+        *,
+        pairs: KernelFilter | None = None,
+        rings: RingMessages | None = None,
+        bonds: BondUpdate | None = None,
     ) -> None:
         super().__init__()
-        self.pairs, self.bonds = pairs, bonds
+        self.pairs, self.rings, self.bonds = pairs, rings, bonds
 
     def forward(
         self, h: Tensor, operators: GraphOperators, edges: Any, weights: Weights | None
@@ -35,6 +41,8 @@ class Round(nn.Module):
         """Nodes h [N, C] and edges [E, D], both after the exchange."""
         if self.pairs is not None and weights is not None:
             h = self.pairs(h, weights)
+        if self.rings is not None:
+            h = self.rings(h, operators)
         if self.bonds is not None:
             edges = self.bonds(h, operators, edges)
         return h, edges
@@ -48,6 +56,8 @@ class Between(nn.Module):
         layers: L.
         pairs: the weights of all pairs of nodes, L · G heads for filters of G heads each
             (:class:`KernelFilter`).
+        ring_channels: of the messages between the atoms of a ring (:class:`RingMessages`); 0 for
+            none.
         bond_states: D, the channels of edges whose states follow the nodes' after every block but
             the last (:class:`BondUpdate`); 0 if edges stay as they are.
         batch_norm, dropout: as in :class:`gad.nn.GADBlock`.
@@ -68,6 +78,7 @@ class Between(nn.Module):
         layers: int,
         *,
         pairs: PairWeights | None = None,
+        ring_channels: int = 0,
         bond_states: int = 0,
         batch_norm: bool = True,
         dropout: float = 0.0,
@@ -82,6 +93,7 @@ class Between(nn.Module):
                 pairs=KernelFilter(channels, heads, batch_norm=batch_norm, dropout=dropout)
                 if heads
                 else None,
+                rings=RingMessages(channels, ring_channels) if ring_channels else None,
                 # Nobody would read what follows the last block.
                 bonds=BondUpdate(channels, bond_states, batch_norm=batch_norm)
                 if bond_states and number + 1 < layers

@@ -133,12 +133,13 @@ def _between(chosen: ModelSettings, width: int, edges: int) -> Between | None:
         scheme = kind.own_scheme
         pairs = PairWeights(heads, scheme, times=chosen.pair_times, hidden=chosen.pair_hidden)
     bonds = edges if chosen.bond_states else 0
-    if pairs is None and not bonds:
+    if pairs is None and not (bonds or chosen.ring_channels):
         return None
     return Between(
         width,
         chosen.layers,
         pairs=pairs,
+        ring_channels=chosen.ring_channels,
         bond_states=bonds,
         batch_norm=chosen.batch_norm,
         dropout=chosen.dropout,

@@ -156,6 +156,11 @@ class ModelSettings(_Section):
     pair_hidden: int = described(
         24, "hidden units of the function of these kernels", low=1, high=10_000
     )
+    ring_channels: int = described(
+        0,
+        "after every block the atoms of a ring exchange messages in so many channels; 0 for none",
+        high=10_000,
+    )
     edges: bool = described(True, "bonds enter every message")
     edge_channels: int = described(16, "channels in which bonds are encoded", low=1, high=10_000)
     bond_states: bool = described(
@@ -193,6 +198,8 @@ class ModelSettings(_Section):
             raise RecipeError(
                 "pair_heads is a filter of diffusion kernels: it needs network = 'gad' and a scheme"
             )
+        if self.ring_channels and self.network != "gad":
+            raise RecipeError("ring_channels needs network = 'gad'")
         if self.bond_states and (self.network != "gad" or not self.edges):
             raise RecipeError("bond_states needs network = 'gad' and edges = true")
         if self.edges and self.network in NO_BONDS:
