@@ -196,7 +196,7 @@ _add(
     None,
     "gad reproduce zinc --model gad-i --seeds 3 --jobs 2",
     "gad reproduce zinc --model dgn --model pna --no-edges --minutes 150",
-    "gad reproduce zinc --recipe zinc-best --set batch_size=32 --resume",
+    "gad reproduce zinc --recipe zinc-best --set batch_size=16 --resume",
     "gad reproduce zinc --limit 100 --set epochs=2 --out trial",
     to=reproduce,
 )
