@@ -251,6 +251,12 @@ class TrainingSettings(_Section):
     loss: str = described(
         "l1", "of a regression; classes have the log loss", choices=("l1", "mse", "huber")
     )
+    teachers: str = described(
+        "",
+        "a model file, or a folder of some, whose predictions are mixed into the labels of "
+        "training rows; they must come from the same data, with its own split (zinc, qm9)",
+    )
+    teacher_share: float = described(0.5, "of their predictions in what is learned", high=1)
     blend: bool = described(
         False,
         "boosted trees and a kernel machine on Morgan counts, descriptors and what the base reads "

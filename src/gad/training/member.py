@@ -25,6 +25,7 @@ from gad.training.batches import Labelled, mix
 from gad.training.dataset import Dataset
 from gad.training.fit import Fitted, Hardware, fit
 from gad.training.folder import read_member, write_log, write_member
+from gad.training.teachers import taught
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def begin(
     packed = dataset.packed
     labelled = Labelled(
         replace(packed, graph_values=scale.standardise(packed.graph_values)),
-        task.to_model(dataset.targets, scale, dataset.bounds),
+        task.to_model(taught(recipe, dataset, split), scale, dataset.bounds),
         label_weights(recipe, task, dataset, split),
     )
     delta = mean_log_degree(packed.operators.select(rows["train"]))
