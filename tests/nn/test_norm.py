@@ -83,6 +83,15 @@ def test_one_node_is_normalised_to_the_bias():
     assert torch.isfinite(ours.eval()(torch.randn(3, 4))).all()
 
 
+def test_a_batch_of_none_teaches_nothing():
+    norm = BatchNorm(3)
+    norm(torch.zeros(0, 3)).sum().backward()
+    for parameter in norm.parameters():
+        assert parameter.grad is not None
+        assert not parameter.grad.any()  # which NaN would be
+    assert torch.equal(norm.running_var, torch.ones(3))
+
+
 def test_a_constant_channel_is_normalised_to_the_bias():
     ours, _ = twins(2, torch.float32)
     y = ours(torch.full((50, 2), 1.0))

@@ -41,8 +41,6 @@ class BondUpdate(nn.Module):
 
     def forward(self, h: Tensor, operators: GraphOperators, e: Tensor) -> Tensor:
         """The states of edges after this step."""
-        if not operators.num_edges:  # atoms alone: nothing to normalise over
-            return e
         # U is linear, so nodes are mapped before they are looked up at edges.
         target, source = self.nodes(h).chunk(2, dim=1)
         y = target.index_select(0, operators.target) + source.index_select(0, operators.source)

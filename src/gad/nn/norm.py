@@ -12,7 +12,8 @@ class BatchNorm(nn.BatchNorm1d):
     """Batch normalisation over nodes: x [N, C] → γ (x − mean) / √(var + ε) + β.
 
     :class:`torch.nn.BatchNorm1d`, but centred first, so that a channel that is constant is β and
-    not rounding times 1/√ε; a batch of one node is normalised to β instead of refused.
+    not rounding times 1/√ε; a batch of one node is normalised to β instead of refused, and one of
+    none stays empty.
 
     With ``share`` (:func:`synchronise`) the mean and the variance are those of the nodes of all
     processes that train together, values and gradients, on any device: what one process would have
@@ -30,17 +31,18 @@ class BatchNorm(nn.BatchNorm1d):
             return super().forward(input)
         nodes = input.shape[0]
         if self.share is None:
-            mean = input.mean(0)
+            average = torch.mean if nodes else torch.sum  # of nothing there is no mean
+            mean = average(input, 0)
             centred = input - mean
-            var = centred.square().mean(0)
+            var = average(centred.square(), 0)
         else:
             count = input.new_tensor([self.share * nodes], dtype=torch.float64)
             total = self._over_all(torch.cat([self.share * input.sum(0, dtype=count.dtype), count]))
             nodes = int(total[-1])
-            mean = (total[:-1] / nodes).to(input.dtype)
+            mean = (total[:-1] / max(nodes, 1)).to(input.dtype)
             centred = input - mean
             squares = self.share * centred.square().sum(0, dtype=count.dtype)
-            var = (self._over_all(squares) / nodes).to(input.dtype)
+            var = (self._over_all(squares) / max(nodes, 1)).to(input.dtype)
         if self.track_running_stats:
             self._follow(mean.detach(), var.detach(), nodes)
         return centred * ((var + self.eps).rsqrt() * self.weight) + self.bias
