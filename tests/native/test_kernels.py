@@ -85,10 +85,14 @@ def test_filters(case, names, centre, edges):
 
 @EVERY_GRAPH
 @pytest.mark.parametrize("edges", [0, 3])
-def test_plain_messages(case, edges):
+@pytest.mark.parametrize("about", [
+    {"messages": "plain"}, {"messages": "nonlinear"},
+    {"messages": "nonlinear", "aggregators": ("std", "av", "sum", "dx"), "dx_centre": "node"},
+], ids=str)  # fmt: skip
+def test_other_messages(case, edges, about):
     operators = CASES[case].operators(torch.float32)
     torch.manual_seed(0)
-    layer = DirectionalAggregation(10, towers=2, edge_channels=edges, messages="plain")
+    layer = DirectionalAggregation(10, towers=2, edge_channels=edges, **about)
     bonds = torch.randn(operators.num_given_edges, edges) if edges else None
     compare(layer, features(operators, 10), operators, bonds)
 

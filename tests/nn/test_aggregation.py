@@ -55,7 +55,12 @@ def aggregate(name: str, messages: Tensor, centre: Tensor, F: Tensor) -> Tensor:
 
 
 def by_definition(
-    module: DirectionalAggregation, h: Tensor, case: Graph, edge_attr: Tensor | None
+    module: DirectionalAggregation,
+    h: Tensor,
+    case: Graph,
+    edge_attr: Tensor | None,
+    *,
+    nonlinear: bool,
 ) -> Tensor:
     """Node by node and tower by tower, in the words of the docstring."""
     width = module.channels // module.towers
@@ -72,7 +77,8 @@ def by_definition(
             m = module.target_weight[tower] @ h[i, part] + module.source_weight[tower] @ h[j, part]
             if edge_attr is not None and i != j:
                 m = m + module.edge_weight[part] @ edge_attr[row[j, i]]
-            return m + module.bias[part]
+            m = m + module.bias[part]
+            return torch.where(m > 0, m, 0.01 * m) if nonlinear else m
 
         y = module.own_weight[tower] @ own[i] + module.mix_bias[part]
         if neighbours:
@@ -98,7 +104,7 @@ def by_definition(
 @pytest.mark.parametrize("towers", [1, 2, 3])
 @pytest.mark.parametrize("edges", [True, False], ids=["bonds", "no bonds"])
 @pytest.mark.parametrize("dx_centre", ["message", "node"])
-@pytest.mark.parametrize("messages", ["linear", "plain"])
+@pytest.mark.parametrize("messages", ["linear", "nonlinear", "plain"])
 def test_layer_equals_its_definition(case, towers, edges, dx_centre, messages):
     module = layer(
         aggregators=AGGREGATORS,
@@ -110,8 +116,24 @@ def test_layer_equals_its_definition(case, towers, edges, dx_centre, messages):
     h, operators = features(SOME[case], 6), SOME[case].operators()
     edge_attr = bonds(SOME[case]) if edges else None
     with torch.no_grad():
-        expected = by_definition(module, h, SOME[case], edge_attr)
+        expected = by_definition(
+            module, h, SOME[case], edge_attr, nonlinear=messages == "nonlinear"
+        )
         torch.testing.assert_close(module(h, operators, edge_attr), expected, rtol=0, atol=1e-11)
+
+
+def test_nonlinear_messages_see_which_bond_leads_where():
+    """C=O beside C–N and C–O beside C=N: the same atoms, the same bonds, another molecule."""
+    h = torch.eye(3, 16, dtype=torch.float64)  # C between O and N
+    ends, kinds = torch.tensor([[0, 1, 0, 2], [1, 0, 2, 0]]), torch.eye(2, dtype=torch.float64)
+    operators = build_operators(ends, 3)
+    for messages, same in (("linear", True), ("nonlinear", False)):
+        module = layer(16, aggregators=("mean",), edge_channels=2, messages=messages)
+        one, other = (
+            module(h, operators, kinds[torch.tensor([to_o, to_o, 1 - to_o, 1 - to_o])])[0]
+            for to_o in (0, 1)
+        )
+        assert torch.allclose(one, other) == same
 
 
 @pytest.mark.parametrize("case", SOME)
@@ -135,7 +157,7 @@ def test_any_choice_of_scalers(scalers):
     module = layer(aggregators=("dx", "mean"), scalers=scalers, towers=2)
     h, operators = features(case, 6), case.operators()
     with torch.no_grad():
-        expected = by_definition(module, h, case, None)
+        expected = by_definition(module, h, case, None, nonlinear=False)
         torch.testing.assert_close(module(h, operators), expected, rtol=0, atol=1e-12)
 
 

@@ -80,7 +80,7 @@ class Block(Structure):
         *_pointers("names", "scales", "factor", *WEIGHTS[:6], *WEIGHTS[8:12]),
         *_pointers("edges", "edge_weight"),
         *_numbers("edge_channels", "centre_is_node", "residual"),
-        ("slope", c_float),
+        *(("slope", c_float), ("message_slope", c_float)),
     )
 
 

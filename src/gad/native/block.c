@@ -96,7 +96,7 @@ static Messages messages_of(const Block *block, const Kept *k)
     return (Messages){rows, block->aggregators, block->names, k->parts,
                       k->parts + rows.width * rows.ld,
                       block->edge_weight ? k->bonds : NULL, leading(block->graphs->edges),
-                      block->centre_is_node ? k->h : NULL};
+                      block->centre_is_node ? k->h : NULL, block->message_slope};
 }
 
 /* bonds = W edges^T */

@@ -25,7 +25,7 @@ typedef struct {
     const float *edges, *edge_weight;               /* [E, D] features, [C, D]; or NULL */
     int64_t edge_channels;                          /* D */
     int64_t centre_is_node, residual;
-    float slope;                                    /* of LeakyReLU below 0 */
+    float slope, message_slope;                     /* of LeakyReLU below 0 */
 } Block;
 
 enum { WIDE = 64, BUNDLE = 12 }; /* columns of a product, rows of a sum over columns, at a time */

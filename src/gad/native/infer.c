@@ -38,7 +38,7 @@ static int infer_tower(const Block *block, const Kept *k, int64_t t, const float
     }
     const Messages messages = {{w, w, 0, ld}, block->aggregators, block->names, k->parts,
                                k->parts + w * ld, edges ? k->bonds : NULL, ld_edges,
-                               block->centre_is_node ? h : NULL};
+                               block->centre_is_node ? h : NULL, block->message_slope};
     TRY(reduce_forward(block->graphs, &messages, k->aggregates));
     g.towers = 1;
     return product_by_group(&g, k->mixes + t * g.groups * w * g.inputs, k->aggregates, 0, f, 0, 0);

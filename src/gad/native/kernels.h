@@ -45,7 +45,7 @@ static inline int64_t at(const Rows *r, int64_t c)
     return c / r->width * r->tower + c % r->width * r->ld;
 }
 
-/* m_ij = received_i + sent_j + bond_ij */
+/* m_ij = received_i + sent_j + bond_ij, or the LeakyReLU of it */
 typedef struct {
     Rows rows;                    /* of what is sent and received */
     int64_t aggregators;          /* A */
@@ -54,6 +54,7 @@ typedef struct {
     const float *bonds;           /* [C, E], rows `between_bonds` apart, or NULL */
     int64_t between_bonds;
     const float *centre;          /* [C, N], rows `ld` apart: what dx subtracts; NULL is m_ii */
+    float slope;                  /* of their LeakyReLU below 0; 1 leaves them as they are */
 } Messages;
 
 int reduce_forward(const Graphs *, const Messages *, float *out);

@@ -2,8 +2,8 @@
 
    The mathematics of gad.nn.aggregation, column-major [C, .], nodes by decreasing degree, edges slot
    by slot. Slot s holds the s-th message of the first count[s] nodes, so every loop below runs over
-   consecutive numbers. Of the messages m_ij = received_i + sent_j + bond_ij, what depends on i alone
-   is added to the results, not to m.
+   consecutive numbers. Of linear messages m_ij = received_i + sent_j + bond_ij what depends on i alone
+   is added to the results, not to m; those that go through a LeakyReLU are made whole.
    Channels are independent: each is one iteration of a parallel loop. */
 
 #include <math.h>
@@ -28,15 +28,25 @@ static int64_t reached(const Graphs *g) { return g->slots ? g->count[0] : 0; }
 static float larger(float a, float b) { return (b > a) | (b != b) ? b : a; }
 static float smaller(float a, float b) { return (b < a) | (b != b) ? b : a; }
 
-/* m_j = sent_source(j) + bond_j of channel c */
+static int is_linear(const Messages *f) { return f->slope == 1; }
+
+/* the factor of the gradient before a LeakyReLU, whose result has the sign of what it was made from */
+static float steepness(const Messages *f, float y) { return y > 0 ? 1 : f->slope; }
+
+/* m_j = sent_source(j) + bond_j of channel c; all of it where messages are not linear */
 static void gather(const Graphs *g, const Messages *f, int64_t c, float *m)
 {
-    const float *sent = f->sent + at(&f->rows, c);
+    const float *sent = f->sent + at(&f->rows, c), *received = f->received + at(&f->rows, c);
     const float *bonds = f->bonds ? f->bonds + c * f->between_bonds : NULL;
     if (bonds)
         for (int64_t j = 0; j < g->edges; j++) m[j] = sent[g->source[j]] + bonds[j];
     else
         for (int64_t j = 0; j < g->edges; j++) m[j] = sent[g->source[j]];
+    if (is_linear(f)) return;
+    EACH_SLOT(g) EACH_NODE(g->count[s]) {
+        m[j] += received[k];
+        m[j] *= steepness(f, m[j]);
+    }
 }
 
 /* out_k = sum of m, or of w m */
@@ -92,28 +102,41 @@ static void deviate(const Graphs *g, const float *restrict m, float *restrict ce
     for (int64_t k = 0; k < n; k++) out[k] = sqrtf(out[k] / g->degree[k]);
 }
 
-/* what dx subtracts, with received_i left out as in m: sent_i, or centre_i - received_i */
+/* what dx subtracts: m_ii or the centre, with received_i left out where it is in m */
 static const float *centre(const Graphs *g, const Messages *f, int64_t c, float *own)
 {
-    if (!f->centre) return f->sent + at(&f->rows, c);
-    const float *received = f->received + at(&f->rows, c), *given = f->centre + c * f->rows.ld;
-    for (int64_t k = 0; k < g->nodes; k++) own[k] = given[k] - received[k];
+    const float *sent = f->sent + at(&f->rows, c), *received = f->received + at(&f->rows, c);
+    const float *given = f->centre ? f->centre + c * f->rows.ld : NULL;
+    if (is_linear(f) && !given) return sent;
+    if (!is_linear(f) && given) return given;
+    for (int64_t k = 0; k < g->nodes; k++)
+        own[k] = given ? given[k] - received[k] : sent[k] + received[k];
+    for (int64_t k = 0; !given && k < g->nodes; k++) own[k] *= steepness(f, own[k]);
     return own;
+}
+
+/* what is added to the results because it is not in m */
+static const float *common(const Graphs *g, const Messages *f, int64_t c, float *nothing)
+{
+    if (is_linear(f)) return f->received + at(&f->rows, c);
+    for (int64_t k = 0; k < g->nodes; k++) nothing[k] = 0;
+    return nothing;
 }
 
 /* out [T, A, C/T, N] */
 int reduce_forward(const Graphs *g, const Messages *f, float *out)
 {
-    const int64_t N = g->nodes, n = reached(g), size = 2 * g->edges + N + g->rows;
+    const int64_t N = g->nodes, n = reached(g), size = 2 * g->edges + 2 * N + g->rows;
     float *room = scratches(size);
     if (!room) return NO_MEMORY;
 #pragma omp parallel
     {
         float *m = own_part(room, size);
-        float *centred = m + g->edges, *own = centred + g->edges, *others = own + N;
+        float *centred = m + g->edges, *own = centred + g->edges, *nothing = own + N;
+        float *others = nothing + N;
 #pragma omp for schedule(static)
         for (int64_t c = 0; c < f->rows.channels; c++) {
-            const float *q = f->received + at(&f->rows, c);
+            const float *q = common(g, f, c, nothing);
             const float *d = g->degree;
             gather(g, f, c, m);
             for (int64_t i = 0; i < f->aggregators; i++) {
@@ -185,10 +208,10 @@ int reduce_backward(const Graphs *g, const Messages *f, const float *grad, float
             float *gp = grad_sent + at(&f->rows, c), *gq = grad_received + at(&f->rows, c);
             const float *d = g->degree;
             const float *from = centre(g, f, c, own);
-            float *gc = f->centre ? apart : gp;
+            float *gc = f->centre || !is_linear(f) ? apart : gp;
             gather(g, f, c, m);
             for (int64_t k = 0; k < N; k++) gq[k] = gp[k] = flat[k] = 0;
-            if (f->centre) for (int64_t k = 0; k < N; k++) gc[k] = 0;
+            if (gc == apart) for (int64_t k = 0; k < N; k++) gc[k] = 0;
             /* What is the same for all messages of a node comes first and is written, not added. */
             for (int64_t i = 0; i < f->aggregators; i++) {
                 const float *gy = grad + result(f, c, i);
@@ -240,11 +263,20 @@ int reduce_backward(const Graphs *g, const Messages *f, const float *grad, float
                     for (int64_t k = 0; k < n; k++) gc[k] -= each[k] * g->first_sum[k];
                 }
             }
+            if (!is_linear(f)) { /* What a node receives was in its messages, and in m_ii. */
+                for (int64_t k = 0; k < N; k++) {
+                    float part = f->centre ? 0.0f : gc[k] * steepness(f, from[k]);
+                    gq[k] = part;
+                    gp[k] += part;
+                }
+                for (int64_t j = 0; j < E; j++) gm[j] *= steepness(f, m[j]);
+                EACH_SLOT(g) EACH_NODE(g->count[s]) gq[k] += gm[j];
+            }
             /* What node k sent, it finds at the reverses of the edges it receives. */
             EACH_SLOT(g) EACH_NODE(g->count[s]) gp[k] += gm[g->reverse[j]];
             if (f->centre)
                 for (int64_t k = 0; k < N; k++) {
-                    gq[k] -= gc[k];
+                    if (is_linear(f)) gq[k] -= gc[k];
                     grad_centre[c * f->rows.ld + k] += gc[k];
                 }
         }

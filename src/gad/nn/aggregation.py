@@ -10,6 +10,7 @@ from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from gad.nn.backends import compiled
 from gad.operators import GraphOperators
@@ -122,7 +123,9 @@ class DirectionalAggregation(nn.Module):
     ``dx`` is |Σ_j F̂_ij (m_ij − m_ii)| with m_ii = U [h_i, h_i, 0], so a constant signal without
     edge features gives 0. With ``dx_centre="node"`` it is |Σ_j F̂_ij (m_ij − h_i)|, as DGN's authors
     have it. With ``messages="plain"`` m_ij is h_j, plus a linear map of e_ij where there are bonds.
-    Every aggregate is 0 where there are no neighbours; equal largest messages share the gradient.
+    With ``messages="nonlinear"`` every m (and m_ii) goes through a LeakyReLU: a mean of linear
+    messages cannot tell C=O beside C–N from C–O beside C=N, this one can. Every aggregate is 0
+    where there are no neighbours; equal largest messages share the gradient.
 
     Args:
         channels: C, a multiple of ``towers``.
@@ -132,7 +135,7 @@ class DirectionalAggregation(nn.Module):
         edge_channels: channels of the edge features, 0 for none.
         delta: δ (:func:`mean_log_degree` of the training set), stored with the model.
         dx_centre: "message" or "node".
-        messages: "linear" or "plain".
+        messages: "linear", "nonlinear" or "plain".
 
     Shapes: h [N, C], edge features [E, edge_channels] in the order of the ``edge_index`` the
     operators were built from → [N, C].
@@ -156,7 +159,7 @@ class DirectionalAggregation(nn.Module):
         _check_names("aggregator", aggregators, AGGREGATORS)
         _check_names("scaler", scalers, SCALERS)
         _check_names("dx_centre", [dx_centre], ("message", "node"))
-        _check_names("messages", [messages], ("linear", "plain"))
+        _check_names("messages", [messages], ("linear", "nonlinear", "plain"))
         if towers < 1 or channels % towers:
             raise ValueError(f"{channels} channels cannot be cut into {towers} equal towers")
         if not delta > 0:
@@ -164,6 +167,8 @@ class DirectionalAggregation(nn.Module):
         self.channels, self.towers = channels, towers
         self.aggregators, self.scalers = tuple(aggregators), tuple(scalers)
         self.edge_channels, self.dx_centre = edge_channels, dx_centre
+        # Of the messages' LeakyReLU below 0; 1 leaves them as they are.
+        self.slope = 0.01 if messages == "nonlinear" else 1.0
         width, inputs = channels // towers, len(self.aggregators) * len(self.scalers)
         self.target_weight: Tensor = nn.Parameter(torch.empty(towers, width, width))
         self.source_weight: Tensor = nn.Parameter(torch.empty(towers, width, width))
@@ -218,7 +223,11 @@ class DirectionalAggregation(nn.Module):
         if edge_attr is not None and self.edge_weight is not None:
             edges = edge_attr.index_select(0, operators.edge_position)
             values = values + edges @ self.edge_weight.t()
-        centre = h if self.dx_centre == "node" else sent + received
+        centre = sent + received
+        if self.slope != 1:
+            values, centre = (F.leaky_relu(own, self.slope) for own in (values, centre))
+        if self.dx_centre == "node":
+            centre = h
         messages = Messages(values, centre, operators)
         aggregates = torch.stack(
             [self._towers(AGGREGATORS[name](messages)) for name in self.aggregators], dim=2

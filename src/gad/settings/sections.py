@@ -142,8 +142,9 @@ class ModelSettings(_Section):
     )
     messages: str = described(
         "linear",
-        "linear maps of both atoms and the bond, or the plain neighbour",
-        choices=("linear", "plain"),
+        "linear maps of both atoms and the bond; nonlinear: through a LeakyReLU; or the plain "
+        "neighbour",
+        choices=("linear", "nonlinear", "plain"),
     )
     pair_heads: int = described(
         0,

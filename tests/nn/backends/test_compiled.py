@@ -643,6 +643,7 @@ def inferred(module: nn.Module, *given) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("options", [
     {}, {"towers": 1}, {"towers": 10}, {"batch_norm": False}, {"graph_norm": False},
     {"residual": False}, {"dropout": 0.5}, {"dx_centre": "node"}, {"messages": "plain"},
+    {"messages": "nonlinear"}, {"messages": "nonlinear", "dx_centre": "node"},
     {"aggregators": ("std", "av", "sum", "min")}, {"scalers": ("identity",)},
 ], ids=str)  # fmt: skip
 def test_values_alone_are_those_of_the_definition(options):

@@ -147,6 +147,7 @@ class _Call:
     names: ctypes.Array[c_int64]
     edge_channels: int
     centre_is_node: bool
+    message_slope: float
     slope: float = 0.0
     residual: bool = False
     graph_norm: bool = False
@@ -163,6 +164,7 @@ class _Call:
             bindings.numbers_of(filters.aggregators),
             filters.edge_channels,
             filters.dx_centre == "node",
+            filters.slope,
         )
         if block is None:
             return _Call(*alone)
@@ -206,6 +208,7 @@ class _Call:
             self.centre_is_node,
             self.residual,
             self.slope,
+            self.message_slope,
         )
         made.kept = norm
         return made

@@ -166,6 +166,7 @@ def accepts_sizes(
     return (
         type(filters) is gad_nn.DirectionalAggregation
         and not filters._modules
+        and filters.slope >= 0  # a result has the sign of what it was made from
         and _KNOWN.issuperset(filters.aggregators)
         and (operators.has_directions or _DIRECTIONAL.isdisjoint(filters.aggregators))
         and x.shape == (operators.num_nodes, filters.channels)
