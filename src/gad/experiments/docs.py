@@ -15,6 +15,7 @@ from pathlib import Path
 
 from gad.data.atomic import write_atomic
 from gad.experiments.grid import grid
+from gad.experiments.ingredients import ingredients
 from gad.experiments.nodes import node_table
 
 PAGES = ("README.md", "docs/nodes.md", "docs/reproduction.md")
@@ -30,6 +31,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "zinc": lambda results: grid(results, "zinc", variations=False).markdown(),
     "zinc, in short": _in_short,
     "zinc, all runs": lambda results: grid(results, "zinc", missing=False).markdown(),
+    "zinc, ingredients": lambda results: ingredients(results).markdown(),
     "qm9": lambda results: grid(results, "qm9").markdown(),
     "nodes": lambda results: node_table(results)[1].markdown(),
 }

@@ -79,17 +79,22 @@ def grid(
 
 
 def _chief(rows: Sequence[Row]) -> list[Row]:
-    """One row of each recipe and cell that varies: as it stands, or the best on validation."""
+    """One row of each recipe and cell that varies: as it stands, or the best on validation.
+
+    A run of fewer epochs than the recipe has is a variation, too.
+    """
 
     def place(row: Row) -> tuple[object, ...]:
         return row.model, row.edges, row.target, row.recipe.partition(" ")[0]
 
-    plain = {place(row) for row in rows if row.is_plain}
+    plain = {place(row) for row in rows if row.is_plain and not row.short}
     varied: dict[tuple[object, ...], Row] = {}
     for row in sorted(rows, key=lambda row: fmean(row.each("val_mae"))):
         if place(row) not in plain:
             varied.setdefault(place(row), row)
-    return [row for row in rows if row.is_plain or varied.get(place(row)) is row]
+    return [
+        row for row in rows if (row.is_plain and not row.short) or varied.get(place(row)) is row
+    ]
 
 
 def _lines(
