@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tempfile
 import time
@@ -106,10 +107,11 @@ def test_a_molecule_that_is_too_large_is_one_row(served):
     [
         (b"smiles\nCCO\n", {"Content-Type": "application/zip"}, 415, "csv"),
         (b"smiles\nCCO\n", {}, 415, "Content-Type"),
-        (b"a,b\n1,2\n", CSV, 422, "smiles"),
-        (b"", CSV, 422, "empty"),
+        (b"a,b\n1,2\n", CSV, 422, "say which one does (?smiles=)"),
+        (b"", CSV, 422, "the table: is empty"),
         (b"PAR1 and nothing more", PARQUET, 422, "Parquet"),
-        (b"\x1f\x8b\x08\x00", CSV, 422, ""),
+        (gzip.compress(b"smiles\nCCO\n"), CSV, 415, "compressed"),
+        (b"smiles\nCCO\n", {**CSV, "Content-Encoding": "gzip"}, 415, "compressed"),
     ],
 )
 def test_a_table_that_cannot_be_used_is_refused(client, content, headers, code, word):
@@ -120,9 +122,14 @@ def test_a_table_that_cannot_be_used_is_refused(client, content, headers, code, 
     assert "gad-upload" not in answer.text
 
 
+def test_a_wish_that_is_not_known_is_refused(client):
+    answer = client.post("/v1/predict/file?uncertanty=true", content=b"smiles\nC\n", headers=CSV)
+    assert (answer.status_code, "uncertanty" in answer.json()["error"]) == (422, True)
+
+
 def test_a_form_without_a_table_is_refused(client):
     for form in ({"other": (None, "x")}, {"file": (None, "smiles")}):
-        assert client.post("/v1/predict/file", files=form).status_code in {400, 422}
+        assert client.post("/v1/predict/file", files=form).status_code == 422
     name = {"file": ("../../etc/passwd", b"smiles\nCCO\n")}
     assert client.post("/v1/predict/file", files=name).status_code == 415
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import math
 from concurrent.futures import ThreadPoolExecutor
@@ -121,6 +122,49 @@ def test_a_refusal_says_what_is_wrong(client, body, code, word):
     assert word in answer.json()["error"]
 
 
+JSON = {"Content-Type": "application/json"}
+
+
+@pytest.mark.parametrize(
+    ("content", "headers", "code", "words"),
+    [
+        (b'{"smiles": ["C"]}', {}, 415, "Content-Type: application/json"),
+        (b"smiles=C", {"Content-Type": "application/x-www-form-urlencoded"}, 415, "send JSON"),
+        (
+            gzip.compress(b'{"smiles": ["C"]}'),
+            {**JSON, "Content-Encoding": "gzip"},
+            415,
+            "compress",
+        ),
+        (b"", JSON, 422, "the body is missing"),
+        (b'["CCO"]', JSON, 422, 'must be an object, as in {"smiles": ["CCO"]}'),
+        (b'{"smiles": "CCO"}', JSON, 422, 'smiles: must be a list, as in ["CCO"]'),
+        (b'{"smiles": ["CCO"', JSON, 422, "the body is not JSON, from character 17 on"),
+        (b'{"smiles": ["\xe9"]}', JSON, 422, "UTF-8"),
+        (b"[" * 100_000, JSON, 422, "nested too deeply"),
+        (b'{"smiles": ["C"], "features": [[NaN]], "model": "mixed"}', JSON, 422, "finite"),
+    ],
+)
+def test_a_body_that_is_no_request_is_told_what_one_is(client, content, headers, code, words):
+    answer = client.post("/v1/predict", content=content, headers=headers)
+    assert answer.status_code == code
+    assert words in answer.json()["error"]
+
+
+def test_another_method_or_address_is_told_which_there_are(client):
+    answer = client.get("/v1/predict")
+    assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+    assert answer.json()["error"] == "this address answers POST, not GET"
+    assert "/docs" in client.get("/v1/model").json()["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/v1/models", "/metrics", "/openapi.json"])
+def test_what_can_be_got_has_a_head(client, path):
+    answer = client.head(path)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert int(answer.headers["content-length"]) > 0
+
+
 def test_requests_that_come_together_are_predicted_together(client, esol):
     smiles = list(load_esol().smiles[:48])
     with ThreadPoolExecutor(16) as threads:
@@ -188,6 +232,10 @@ def test_the_interface_is_described_with_examples_and_comes_from_here(client):
     )
     example = described["components"]["schemas"]["PredictRequest"]["examples"][0]
     assert asked(client, **example)["predictions"]
+    answer = described["components"]["schemas"]["PredictAnswer"]["examples"][0]
+    assert answer["predictions"][1]["error"]
+    query = described["paths"]["/v1/predict/file"]["post"]["parameters"]
+    assert {one["name"] for one in query} == {"model", "uncertainty", "smiles", "format"}
     listing = client.get("/docs").text
     assert "/v1/predict/file" in listing
     for text in (listing, client.get("/").text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from fastapi import FastAPI, Query, Request, Response
@@ -28,6 +28,7 @@ from gad.service.models import Models, Served
 from gad.service.schemas import (
     DrawAnswer,
     DrawRequest,
+    FileQuery,
     ModelsAnswer,
     PredictAnswer,
     PredictRequest,
@@ -41,6 +42,7 @@ _REFUSALS: dict[int | str, dict[str, Any]] = {
         404: "There is no such model.",
         408: "It took too long.",
         413: "The body, the number of molecules or a molecule is too large.",
+        415: "The body has a type that is not read here, or is compressed.",
         422: "The request is not what it should be.",
         429: "Too much is waiting already.",
     }.items()
@@ -121,27 +123,20 @@ def build_app(
         response_model=None,
         responses={
             200: {"content": {"text/csv": {"example": _CSV_EXAMPLE}}},
-            415: {"model": Problem, "description": "The table has no format that is read."},
             **_REFUSALS,
         },
         openapi_extra=_UPLOAD,
         tags=["predict"],
     )
-    async def predict_file(
-        request: Request,
-        model: Annotated[str | None, Query(description="A name of GET /v1/models.")] = None,
-        uncertainty: Annotated[bool, Query(description="Add intervals and domain.")] = False,
-        smiles: Annotated[str | None, Query(description="The column of the molecules.")] = None,
-        format: Annotated[  # noqa: A002
-            Literal["csv", "parquet"] | None, Query(description="That of the table if left out.")
-        ] = None,
-    ) -> Response:
+    async def predict_file(request: Request, asked: Annotated[FileQuery, Query()]) -> Response:
         """Predict a table (CSV, TSV, SMI, SDF or Parquet), as `gad predict` does.
 
         It is the body itself, with its Content-Type, or the part `file` of a form. Every row comes
         back, in order, with its own columns first; the answer is streamed.
         """
-        return await tables.predict(request, Wish(models.find(model), uncertainty, smiles, format))
+        model = models.find(asked.model)
+        wish = Wish(model, asked.uncertainty, asked.smiles, asked.format)
+        return await tables.predict(request, wish)
 
     @app.get("/v1/models", response_model=None, responses={200: {"model": ModelsAnswer}})
     async def list_models() -> Response:
@@ -200,19 +195,64 @@ def _json(answer: BaseModel) -> Response:
     return Response(answer.model_dump_json(warnings=False), media_type="application/json")
 
 
-async def _told(_: Request, error: Exception) -> Response:
+async def _told(request: Request, error: Exception) -> Response:
+    """A refusal; those of the framework in words that say what to do."""
     assert isinstance(error, HTTPException)
-    return problem(error)
+    code, detail = error.status_code, error.detail
+    if code == 404 and not isinstance(error, Refusal):
+        detail = "there is nothing at this address; /docs lists what there is"
+    if code == 405:
+        ways = (error.headers or {}).get("Allow", "nothing")
+        detail = f"this address answers {ways}, not {request.method}"
+    if code == 400:  # a body that the framework could not take apart
+        code = 422
+        if _is_json(request):
+            detail = "the body is not JSON in UTF-8, or is nested too deeply"
+    return problem(HTTPException(code, detail, error.headers))
 
 
-async def _invalid(_: Request, error: Exception) -> Response:
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind == "application/json" or kind.endswith("+json")
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
     """What is wrong with a body and where, without repeating the body."""
     assert isinstance(error, RequestValidationError)
-    told = []
-    for one in error.errors()[:5]:
-        where = ".".join(str(part)[:40] for part in one["loc"] if part != "body")
-        told.append(f"{where}: {one['msg']}" if where else str(one["msg"]))
-    return problem(HTTPException(422, "; ".join(told).encode("ascii", "replace").decode()))
+    if isinstance(error.body, bytes) and not _is_json(request):
+        return problem(HTTPException(415, "send JSON, with Content-Type: application/json"))
+    told = "; ".join(map(_complaint, error.errors()[:5]))
+    return problem(HTTPException(422, told.encode("ascii", "replace").decode()))
+
+
+# pydantic's name of a mistake → what people are told of it; other mistakes in pydantic's words.
+_MISTAKES = {
+    "json_invalid": "is not JSON",
+    "missing": "is missing",
+    "extra_forbidden": "is not known here",
+    "model_attributes_type": 'must be an object, as in {"smiles": ["CCO"]}',
+    "list_type": 'must be a list, as in ["CCO"]',
+    "string_type": "must be text, in quotes",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "finite_number": "must be a finite number",
+}
+
+
+def _complaint(one: dict[str, Any]) -> str:
+    """Where something is wrong, and what.
+
+    >>> _complaint({"type": "list_type", "loc": ("body", "smiles"), "msg": "?"})
+    'smiles: must be a list, as in ["CCO"]'
+    >>> _complaint({"type": "json_invalid", "loc": ("body", 14), "msg": "?"})
+    'the body is not JSON, from character 14 on'
+    """
+    said = _MISTAKES.get(one["type"], one["msg"].removeprefix("Value error, "))
+    where = one["loc"][1:]
+    if one["type"] == "json_invalid":
+        return f"the body {said}, from character {where[0]} on"
+    named = ".".join(str(part)[:40] for part in where)
+    return f"{named}: {said}" if named else f"the body {said}"
 
 
 async def _failed(_: Request, __: Exception) -> Response:

@@ -74,13 +74,15 @@ class Files:
                 tempfile.TemporaryDirectory(prefix="gad-upload-", ignore_cleanup_errors=True)
             )
             path = await _received(request, Path(name))
+            _refuse_packed(path)
             form = wish.form or ("parquet" if path.suffix == ".parquet" else "csv")
             pieces = self._pieces(path, wish, form)
             try:
                 first = await self._next(pieces)
             except TableError as error:
-                # The sentence, without the name that the file has here.
-                raise Refusal(422, str(error).replace(f"{path}: ", "")) from None
+                # Without the name that the file has here; a column is chosen by the query.
+                told = str(error).replace(str(path), "the table").replace("--smiles", "?smiles=")
+                raise Refusal(422, told) from None
             return _Stream(self._rest(first, pieces), form, stack.pop_all())
 
     def stop(self) -> None:
@@ -163,6 +165,13 @@ async def _received(request: Request, folder: Path) -> Path:
         with path.open("wb") as file:
             await asyncio.to_thread(shutil.copyfileobj, given.file, file, 1 << 20)
     return path
+
+
+def _refuse_packed(path: Path) -> None:
+    """The readers of tables unpack gzip, whatever the name says; here that could be any size."""
+    with path.open("rb") as file:
+        if file.read(2) == b"\x1f\x8b":
+            raise Refusal(415, "the table is compressed: send it as it is")
 
 
 def _ending(name: str, kind: str) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat
 
 ASPIRIN = "CC(=O)Oc1ccccc1C(=O)O"
 
@@ -19,6 +19,28 @@ def _encodable(text: str) -> str:
 
 
 Text = Annotated[str, AfterValidator(_encodable)]
+
+_ANSWER: dict[str, Any] = {
+    "model": "esol",
+    "targets": [{"name": "logS", "kind": "regression", "unit": "log mol/L", "classes": []}],
+    "predictions": [
+        {
+            "smiles": "CCO",
+            "values": {"logS": 0.9},
+            "lower": {"logS": 0.1},
+            "upper": {"logS": 1.7},
+            "domain": "inside",
+            "similarity": 0.42,
+            "error": None,
+        },
+        {
+            "smiles": "CC(C",
+            "values": {"logS": None},
+            "error": "SMILES Parse Error: extra open parentheses while parsing: CC(C "
+            "(check for mistakes around position 3)",
+        },
+    ],
+}
 
 
 class Asked(BaseModel):
@@ -45,8 +67,20 @@ class PredictRequest(Asked):
     neighbours: int = Field(
         0, ge=0, le=20, description="Add so many of the nearest training molecules."
     )
-    features: list[list[float]] | None = Field(
+    features: list[list[FiniteFloat]] | None = Field(
         None, description="A row for each molecule, if the model was trained with own columns."
+    )
+
+
+class FileQuery(BaseModel):
+    """How a table is to be predicted."""
+
+    model_config = ConfigDict(extra="forbid")
+    model: str | None = Field(None, description="A name of GET /v1/models; the first if left out.")
+    uncertainty: bool = Field(False, description="Add intervals and domain.")
+    smiles: str | None = Field(None, description="The column of the molecules.")
+    format: Literal["csv", "parquet"] | None = Field(
+        None, description="Of the answer: that of the table if left out."
     )
 
 
@@ -105,6 +139,7 @@ class TargetInfo(BaseModel):
 class PredictAnswer(BaseModel):
     """The molecules in the order in which they came."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [_ANSWER]})
     model: str
     targets: list[TargetInfo]
     predictions: list[Row]
@@ -174,4 +209,5 @@ class DrawAnswer(BaseModel):
 class Problem(BaseModel):
     """Why a request is not answered."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"error": "smiles: is missing"}]})
     error: str
