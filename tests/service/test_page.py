@@ -49,7 +49,7 @@ def open_page(browser, url):
     """Open the page in windows of a given size; nothing may be wrong in the console."""
     contexts, wrong, foreign = [], [], []
 
-    def opened(width: int = 1200, height: int = 900, url: str = url, **options):
+    def opened(width: int = 1200, height: int = 900, url: str = url, ready: bool = True, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(60_000)
         contexts.append(context)
@@ -58,7 +58,8 @@ def open_page(browser, url):
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda r: r.url.startswith((url, "blob:")) or foreign.append(r.url))
         page.goto(url)
-        settled(page)
+        if ready:
+            settled(page)
         return page
 
     opened.wrong = wrong
@@ -141,9 +142,69 @@ def test_an_error_is_said_and_goes_away(page):
     typed(page, "CC(C")
     assert "Parse Error" in page.inner_text("#problem")
     assert page.get_attribute("#smiles", "aria-invalid") == "true"
+    # nothing that is still shown belongs to it
+    assert page.locator(".picture.stale, #prediction-card.stale").count() == 4
     typed(page, "CC(C)C")
     assert page.is_hidden("#problem")
+    assert page.locator(".stale").count() == 0
     assert page.evaluate("() => window.gad.row.smiles") == "CC(C)C"
+
+
+def test_one_atom_a_salt_and_a_molecule_too_large_for_heat(page):
+    for smiles in ("C", "[Na+].[Cl-]"):
+        typed(page, smiles)
+        assert "no bond here" in page.inner_text("#heat-note")
+    typed(page, "C" * 301)
+    assert page.is_hidden("#heat")
+    assert "too large to show heat" in page.inner_text("#cold")
+    assert page.inner_text("#prediction .badge") == "outside"
+    assert "this one may not" in page.inner_text("#prediction")
+    typed(page, "CCO")
+    assert page.is_visible("#heat")
+    assert page.is_hidden("#cold")
+
+
+def test_a_service_that_has_gone_away_is_said_and_may_come_back(open_page):
+    page = open_page()
+    page.route("**/v1/**", lambda route: route.abort())
+    page.route("**/openchemlib.js", lambda route: route.abort())
+    typed(page, "CCO")
+    assert "does not answer" in page.inner_text("#problem")
+    assert page.locator("#prediction-card.stale").count() == 1
+    page.click("#sketch")
+    page.wait_for_selector("#sketcher", state="hidden")
+    page.unroute("**/v1/**")
+    typed(page, "CCCO")
+    assert page.is_hidden("#problem")
+    page.route("**/v1/models", lambda route: route.abort())
+    page.reload()
+    settled(page)
+    assert "does not answer" in page.inner_text("#problem")
+    page.unroute("**/v1/models")
+    typed(page, "CCCCO")
+    assert page.evaluate("() => window.gad.row.smiles") == "CCCCO"
+    assert all("ERR_FAILED" in text for text in open_page.wrong)  # the browser tells of these
+    open_page.wrong.clear()
+
+
+def test_a_wrong_key_is_asked_for_again(open_page, esol):
+    with serving({"esol": esol}, api_key="right") as url:
+        page = open_page(url=url, ready=False)
+        for key in ("wrong", "right"):
+            page.fill("#key", key)
+            with page.expect_response("**/v1/models"):
+                page.keyboard.press("Enter")
+        settled(page)
+        assert page.evaluate("() => window.gad.row.smiles") == ASPIRIN
+        page.evaluate("() => sessionStorage.clear()")
+        page.fill("#smiles", "CCO")
+        page.wait_for_selector("#key-dialog", state="visible")
+        page.keyboard.press("Escape")
+        settled(page)
+        assert "API key" in page.inner_text("#problem")
+        page.goto("about:blank")
+    assert all("401" in text for text in open_page.wrong)
+    open_page.wrong.clear()
 
 
 def dropped(page, name: str, text: str) -> None:
@@ -288,7 +349,12 @@ def test_a_table_that_is_dropped_is_predicted_sorted_filtered_and_downloaded(pag
 def test_many_lines_are_a_table_and_a_file_of_another_kind_is_refused(page):
     typed(page, "CCO ethanol\nC(\nc1ccccc1O phenol")
     assert page.locator("#table tbody tr").count() == 3
-    assert page.locator("#table td.bad").nth(1).inner_text() != ""
+    reason = page.locator("#table td.bad").nth(1)
+    assert "Parse Error" in reason.inner_text()
+    right = [place.bounding_box() for place in (reason, page.locator("#many .scroll"))]
+    assert right[0]["x"] + right[0]["width"] <= right[1]["x"] + right[1]["width"]
+    assert "warning" not in page.inner_text("#table thead")  # of which there is none
+    assert right[1]["y"] < page.locator("#heat").bounding_box()["y"]
     dropped(page, "report.pdf", "%PDF")
     assert "report.pdf" in page.inner_text("#problem")
 

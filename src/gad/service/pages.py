@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import escape
 from importlib.resources import files
@@ -38,10 +39,12 @@ def listing(openapi: dict[str, Any]) -> str:
     for path, methods in openapi["paths"].items():
         for method, told in methods.items():
             parts.append(f"<h2><code>{method.upper()} {escape(path)}</code></h2>")
-            parts.append(f"<p>{escape(told.get('description', told.get('summary', '')))}</p>")
+            text = escape(told.get("description", told.get("summary", "")))
+            parts.append("<p>" + re.sub("`(.+?)`", r"<code>\1</code>", text) + "</p>")
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>GAD interface</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<link rel="icon" href="/page/icon.svg" type="image/svg+xml">'
         '<link rel="stylesheet" href="/page/page.css"></head><body class="plain"><main>'
         f"<h1>{escape(openapi['info']['title'])}</h1><p>The full description, with examples, is "
         '<a href="/openapi.json">openapi.json</a>. <a href="/">The page</a>.</p>'

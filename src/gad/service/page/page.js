@@ -43,13 +43,13 @@ function complain(text) {
   $("smiles").setAttribute("aria-invalid", String(Boolean(text)));
 }
 
-let loaded = null; // the models
+let loaded = null; // the models, on their way or here
 let again = typed; // what a change of model repeats
 
 async function guarded(work) {
   const signal = begin();
   try {
-    await loaded;
+    await (loaded ??= load());
     if (!signal.aborted) await work(signal);
   } catch (error) {
     if (signal.aborted) return;
@@ -96,7 +96,7 @@ function write(text, step = true) {
 
 function nothing() {
   complain("");
-  for (const id of ["one", "heat"]) $(id).hidden = true;
+  for (const id of ["one", "heat", "cold"]) $(id).hidden = true;
 }
 
 // One molecule out of the table, or a neighbour: shown above, and the table stays.
@@ -110,14 +110,20 @@ function open(smiles) {
 async function one(smiles, signal) {
   const problem = await drawn(smiles, signal);
   complain(problem);
-  if (problem) document.querySelectorAll(".picture").forEach((p) => p.classList.add("stale"));
-  else await predicted(smiles, signal);
+  if (!problem) await predicted(smiles, signal);
+}
+
+// Pale is what is shown of another molecule than the one that is asked for.
+function pale(pictures, prediction) {
+  for (const part of document.querySelectorAll(".picture")) part.classList.toggle("stale", pictures);
+  $("prediction-card").classList.toggle("stale", prediction);
 }
 
 // Pictures that show this molecule already stay, with the atom that was chosen. Those of another cannot
 // be clicked while it comes: a click is always for the atom that is seen. Or why there are none.
 async function drawn(smiles, signal) {
   if (smiles !== state.smiles) {
+    pale(true, true);
     $("heat-picture").inert = true;
     const [drawing] = await api.draw({ smiles: [smiles], geometry: true }, signal);
     if (drawing.error) return drawing.error;
@@ -127,9 +133,10 @@ async function drawn(smiles, signal) {
     if (drawing.geometry) warm(drawing);
   }
   $("heat-picture").inert = false;
-  document.querySelectorAll(".picture").forEach((p) => p.classList.remove("stale"));
+  pale(false, state.row?.smiles !== smiles);
   $("one").hidden = false;
   $("heat").hidden = !state.drawing.geometry;
+  $("cold").hidden = !$("heat").hidden;
   return "";
 }
 
@@ -138,7 +145,7 @@ async function predicted(smiles, signal) {
   state.row = null;
   state.molecule.plain();
   $("share-key").classList.add("unseen");
-  $("prediction").parentElement.classList.add("stale");
+  $("prediction-card").classList.add("stale");
   try {
     if (features.length) {
       throw new api.Refused(`This model also reads the columns ${features.join(", ")}: `
@@ -153,7 +160,7 @@ async function predicted(smiles, signal) {
     if (!signal.aborted) for (const id of ["prediction", "near", "share-note"]) $(id).replaceChildren();
     throw error;
   } finally {
-    if (!signal.aborted) $("prediction").parentElement.classList.remove("stale");
+    if (!signal.aborted) $("prediction-card").classList.remove("stale");
   }
 }
 
@@ -201,7 +208,9 @@ function warm(drawing) {
   state.left = new Molecule($("heat-picture"), drawing, "Where heat starts", choose);
   state.right = new Molecule($("filter-picture"), drawing, "The directional filter of that heat");
   state.right.slopes(state.operators);
-  $("heat-note").textContent = state.operators.directions > 1
+  $("heat-note").textContent = !state.operators.source.length
+    ? "There is no bond here: heat stays where it is, and there is no slope to read."
+    : state.operators.directions > 1
     ? `The first eigenvector is not unique here: it spans ${state.operators.directions} dimensions, and the filter uses all of them, so no single direction is drawn. The answer does not depend on how the atoms are numbered.`
     : "Arrows point up the slope of the first eigenvector; the stronger, the more that bond counts. Ticks below the slider are the times that this model has learned.";
   choose(state.left.middle());
@@ -316,7 +325,11 @@ let editor = null;
 async function sketch() {
   $("sketcher").showModal();
   $("sketch-take").disabled = true; // until there is something to take
-  const OCL = await import("/page/openchemlib.js");
+  let OCL;
+  try { OCL = await import("/page/openchemlib.js"); } catch {
+    $("sketcher").close();
+    return complain(api.SILENT);
+  }
   if (!editor) editor = new OCL.CanvasEditor($("canvas"), { initialMode: "molecule" });
   let molecule = new OCL.Molecule(0, 0);
   const written = $("smiles").value.split("\n")[0].trim();
@@ -370,15 +383,21 @@ addEventListener("drop", (event) => {
   if (event.dataTransfer.files[0]) opened(event.dataTransfer.files[0]);
 });
 
+async function load() {
+  try {
+    state.models = await api.models();
+  } catch (error) {
+    loaded = null; // the next wish asks again
+    throw error;
+  }
+  $("model").append(...state.models.map(({ name }) => make("option", { value: name, textContent: name })));
+  learned();
+}
+
 function start() {
   for (const [name, smiles] of Object.entries(EXAMPLES)) {
     $("examples").append(make("button", { type: "button", textContent: name, onclick: () => write(smiles) }));
   }
-  loaded = api.models().then((models) => {
-    state.models = models;
-    for (const { name } of models) $("model").append(make("option", { value: name, textContent: name }));
-    learned();
-  });
   // Something may be typed already, while the page was on its way.
   write($("smiles").value || recall() || EXAMPLES.aspirin, false);
 }

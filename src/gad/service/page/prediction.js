@@ -36,7 +36,9 @@ export function card(row, target) {
   if (typeof low === "number" && typeof high === "number") {
     parts.push(interval(low, value, high), make("div", { className: "ends" },
       make("span", { textContent: shown(low) }), make("span", { textContent: shown(high) })));
-    parts.push(make("p", { className: "note", textContent: "Nine of ten measured values lie within." }));
+    parts.push(make("p", { className: "note", textContent: row.domain && row.domain !== "inside"
+      ? "For molecules it knows, nine of ten measured values lie within; this one may not."
+      : "Nine of ten measured values lie within." }));
   }
   const spread = row.std?.[target.name];
   if (typeof spread === "number") parts.push(make("p", { className: "note", textContent: `The members of the ensemble differ by ${shown(spread)} (standard deviation).` }));

@@ -47,6 +47,9 @@ export class Table {
       && this.rows.every((row) => row[c] === "" || Number.isFinite(Number(row[c]))));
     this.smiles = this.names.findIndex((name) => /smiles/i.test(name));
     this.bad = this.names.findIndex((name) => /^reject_reason/.test(name));
+    // What has nothing to say in any row takes no room.
+    this.seen = this.names.map((name, c) => !/^(warning|reject_reason)/.test(name)
+      || this.rows.some((row) => row[c] !== ""));
     this.column = null;
     this.down = false;
     this.page = 0;
@@ -82,6 +85,7 @@ export class Table {
     const head = document.createElement("tr");
     if (this.smiles >= 0) head.append(document.createElement("th"));
     this.names.forEach((name, c) => {
+      if (!this.seen[c]) return;
       const th = document.createElement("th");
       const button = document.createElement("button");
       button.type = "button";
@@ -91,7 +95,7 @@ export class Table {
         this.column = c;
         this.page = 0;
         this.choose();
-        this.table.querySelectorAll("th button")[c].focus();
+        this.table.querySelector("th:not([aria-sort=none]) button").focus();
       });
       th.scope = "col";
       if (this.numeric[c]) th.className = "number";
@@ -127,6 +131,7 @@ export class Table {
       }
     }
     row.forEach((cell, c) => {
+      if (!this.seen[c]) return;
       const td = tr.insertCell();
       td.className = this.numeric[c] ? "number" : c === this.bad ? "text bad" : "text";
       const digits = this.numeric[c] && /\.\d{4}/.test(cell);
