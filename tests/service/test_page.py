@@ -170,6 +170,7 @@ def test_a_service_that_has_gone_away_is_said_and_may_come_back(open_page):
     page.route("**/openchemlib.js", lambda route: route.abort())
     typed(page, "CCO")
     assert "does not answer" in page.inner_text("#problem")
+    assert page.get_attribute("#smiles", "aria-invalid") == "false"
     assert page.locator("#prediction-card.stale").count() == 1
     page.click("#sketch")
     page.wait_for_selector("#sketcher", state="hidden")

@@ -213,7 +213,8 @@ def test_an_api_key_is_asked_for(served):
     for key in ("", "wrong", "süßer"):
         answer = client.post("/v1/predict", json=body, headers={b"X-API-Key": key.encode()})
         assert (answer.status_code, "X-API-Key" in answer.text) == (401, True)
-    for headers in ({b"X-API-Key": "süß".encode()}, {b"Authorization": "Bearer süß".encode()}):
+    bearers = [{b"Authorization": f"{kind} süß".encode()} for kind in ("Bearer", "bearer")]
+    for headers in ({b"X-API-Key": "süß".encode()}, *bearers):
         assert client.post("/v1/predict", json=body, headers=headers).status_code == 200
 
 

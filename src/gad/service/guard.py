@@ -92,8 +92,8 @@ class Guard:
         if self._key is None or not scope["path"].startswith(("/v1/", "/metrics")):
             return
         headers = dict(scope["headers"])
-        bearer = headers.get(b"authorization", b"")
-        given = headers.get(b"x-api-key") or bearer.removeprefix(b"Bearer ")
+        kind, _, token = headers.get(b"authorization", b"").partition(b" ")
+        given = headers.get(b"x-api-key") or (token if kind.lower() == b"bearer" else b"")
         if not hmac.compare_digest(given, self._key):
             raise Refusal(
                 401,

@@ -37,10 +37,11 @@ function begin() {
   return running.signal;
 }
 
-function complain(text) {
+// `wrong`: it is what is typed that cannot be used.
+function complain(text, wrong = false) {
   $("problem").textContent = text || "";
   $("problem").hidden = !text;
-  $("smiles").setAttribute("aria-invalid", String(Boolean(text)));
+  $("smiles").setAttribute("aria-invalid", String(wrong));
 }
 
 let loaded = null; // the models, on their way or here
@@ -109,7 +110,7 @@ function open(smiles) {
 
 async function one(smiles, signal) {
   const problem = await drawn(smiles, signal);
-  complain(problem);
+  complain(problem, problem !== "");
   if (!problem) await predicted(smiles, signal);
 }
 
