@@ -129,6 +129,12 @@ def test_without_a_basis():
         operators.need_basis()
 
 
+def test_operators_that_are_there_already_are_replaced():
+    data = AddGraphOperators()(to_data(MOLECULES[0]))
+    again = AddGraphOperators(basis=False, directions=False)(data).operators
+    assert repr(again).endswith("no basis, no directions)")
+
+
 def test_without_directions():
     operators = AddGraphOperators(directions=False)(to_data(MOLECULES[0])).operators
     assert operators.has_basis

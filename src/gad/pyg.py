@@ -105,7 +105,10 @@ class AddGraphOperators(BaseTransform):  # type: ignore[misc]
             edge_weight=self._attribute(data, self.weight),
             potential=self._attribute(data, self.potential),
         )
-        result: OperatorData = OperatorData.from_dict(data.to_dict())
+        # Operators that are there already, of this graph or of one it was cut from, are replaced.
+        result: OperatorData = OperatorData.from_dict(
+            {k: v for k, v in data.to_dict().items() if not k.startswith(_PREFIX)}
+        )
         for f in fields(operators):
             value = getattr(operators, f.name)
             if value is not None and not f.name.startswith("_"):
