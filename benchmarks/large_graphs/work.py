@@ -101,7 +101,7 @@ def epoch(diffusion: type[gad.nn.SpectralDiffusion | gad.nn.ImplicitDiffusion]) 
     """Of a node model of two blocks of 64 channels, with times that reach two bonds."""
 
     def make(edges: Tensor, nodes: int) -> Work:
-        model = gad.nn.NodeGAD(CHANNELS, 7, channels=64, diffusion=diffusion, time=5.0)
+        model = gad.nn.NodeGAD(CHANNELS, 7, channels=64, layers=2, diffusion=diffusion, time=5.0)
         return learned(model, signal(nodes), operators_of(edges, nodes))
 
     return make

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.nn.functional import cross_entropy
 
 import gad
+from gad.data.known.nodes import load_known_nodes
 from gad.nn import ImplicitDiffusion, NodeBlock, NodeGAD, SpectralDiffusion
 from gad.nn.node_baselines import NODE_BASELINES, ConvNetwork, graph_for
 from gad.operators.sparse import to_csr
@@ -89,7 +91,7 @@ def test_symmetric_outputs_are_a_function_of_the_symmetric_laplacian():
     torch.manual_seed(0)
     g = star(5)
     model = NodeGAD(5, 2, layers=0, smooth=True, symmetric=True, time=2.0).eval()
-    plain = NodeGAD(5, 2, layers=0).eval()
+    plain = NodeGAD(5, 2, smooth=False).eval()
     plain.load_state_dict(model.state_dict(), strict=False)
     operators = g.operators(torch.float32, basis=False)
     x = features(g.num_nodes)
@@ -109,11 +111,44 @@ def test_the_learned_times_are_told_by_their_place():
     }
 
 
+def test_alone_it_is_the_form_for_few_labels():
+    alone = NodeGAD(5, 2)
+    assert {name: values.tolist() for name, values in alone.diffusion_times().items()} == {
+        "smooth": [9.0] * 2
+    }
+    blocks = NodeGAD(5, 2, channels=1, layers=1).diffusion_times()
+    assert {name: values.tolist() for name, values in blocks.items()} == {
+        "blocks.0.diffusion": [pytest.approx(0.1)]
+    }
+
+
+@pytest.mark.slow
+def test_alone_it_learns_cora_from_its_public_split(data_dir):
+    """As a new user would: no setting, a plain loop, what the papers say as it is."""
+    graph = load_known_nodes("cora")
+    train, _, test = (torch.from_numpy(rows) for _, rows in graph.splits[0].parts())
+    torch.manual_seed(0)
+    model = NodeGAD(graph.x.shape[1], 7)
+    operators = graph.operators(directions=False)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    for _ in range(200):
+        optimizer.zero_grad()
+        cross_entropy(model(graph.x, operators)[train], graph.y[train]).backward()
+        optimizer.step()
+    right = model.eval()(graph.x, operators).argmax(1) == graph.y
+    assert right[test].float().mean() > 0.8
+
+
+def test_operators_are_asked_for():
+    with pytest.raises(TypeError, match=r"not Tensor: model\(data.x, data.operators\)"):
+        NodeGAD(5, 2)(features(3), torch.tensor([[0, 1], [1, 0]]))
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
         ({"norm": "group"}, "norm is one of none, layer, batch"),
-        ({"filters": ("max",)}, "no filter is called 'max'; there are mean, av, dx"),
+        ({"layers": 1, "filters": ("max",)}, "no filter is called 'max'; there are mean, av, dx"),
         ({"jumping": "max"}, "jumping is one of last, sum, cat"),
     ],
 )

@@ -122,6 +122,11 @@ class NodeNetwork(nn.Module):
 
     def forward(self, x: Tensor, operators: GraphOperators) -> Tensor:
         """The outputs of all nodes [N, out_channels]."""
+        if not isinstance(operators, GraphOperators):
+            raise TypeError(
+                f"a node model reads features and graph operators, not {type(operators).__name__}: "
+                "model(data.x, data.operators), where gad.AddGraphOperators has added the operators"
+            )
         features = drop_features(x, self.input_dropout if self.training else 0.0)
         embedded = features @ self.embed.weight.t() + self.embed.bias
         every = [self.dropout(F.relu(embedded))]
@@ -140,10 +145,9 @@ class NodeGAD(NodeNetwork):
 
     ``x → dropout(ReLU(W x)) → blocks → W' · → (diffusion)``
 
-    Where labels are few (a handful of each class) leave out the blocks and diffuse the outputs:
-    ``NodeGAD(1433, 7, layers=0, smooth=True, symmetric=True, time=9.0)`` has the parameters of a
-    small perceptron and one time for each class. Where labels are many take blocks, with a norm;
-    where neighbours differ, many of them (ten and more) and short times.
+    Alone, ``NodeGAD(1433, 7)`` has no blocks, and its outputs diffuse: the parameters of a small
+    perceptron and one time for each class, for few labels (a handful of each class). Where labels
+    are many take two blocks (``layers=2``); where neighbours differ, many of them (ten and more).
 
     Args:
         in_channels: features of a node.
@@ -152,12 +156,13 @@ class NodeGAD(NodeNetwork):
         layers: blocks; 0 for none.
         diffusion: :class:`ImplicitDiffusion`, :class:`SpectralDiffusion`, or None for no diffusion
             in the blocks.
-        time: what diffusion times start from, the same for every channel; each is then learned.
+        time: what diffusion times start from, the same for every channel; each is then learned. If
+            left out, 0.1 with blocks, little more than the neighbours, and 9 without.
         filters: of every block: any of mean, av, dx. The last two need operators with directions.
         norm: "none", "layer" or "batch".
         dropout, input_dropout, jumping: see :class:`NodeNetwork`.
         residual: blocks add to their input.
-        smooth: diffuse the outputs.
+        smooth: diffuse the outputs; if left out, where there are no blocks.
         symmetric: the outputs diffuse under M^(−1/2) L M^(−1/2) instead of M⁻¹L, so that a hub does
             not get the mean of its neighbours but more, and a leaf less.
 
@@ -177,25 +182,26 @@ class NodeGAD(NodeNetwork):
         out_channels: int,
         *,
         channels: int = 64,
-        layers: int = 2,
+        layers: int = 0,
         diffusion: Callable[..., Diffusion] | None = ImplicitDiffusion,
-        time: float = 0.1,
+        time: float | None = None,
         filters: Sequence[str] = ("mean",),
         norm: str = "layer",
         dropout: float = 0.5,
         input_dropout: float = 0.5,
         residual: bool = True,
         jumping: str = "last",
-        smooth: bool = False,
-        symmetric: bool = False,
+        smooth: bool | None = None,
+        symmetric: bool = True,
     ) -> None:
         if norm not in NORMS:
             raise ValueError(f"norm is one of {', '.join(NORMS)}, not {norm!r}")
+        start = (0.1 if layers else 9.0) if time is None else time
 
         def heat(width: int) -> Diffusion | None:
             # A polynomial even where there is an eigenbasis: on one sparse graph it is quicker.
             solver = Chebyshev(tolerance=TOLERANCE)
-            return None if diffusion is None else diffusion(width, solver=solver, times=time)
+            return None if diffusion is None else diffusion(width, solver=solver, times=start)
 
         blocks = [
             NodeBlock(
@@ -217,7 +223,8 @@ class NodeGAD(NodeNetwork):
             input_dropout=input_dropout,
             jumping=jumping,
         )
-        self.smooth = heat(out_channels) if smooth else None
+        wanted = not layers if smooth is None else smooth
+        self.smooth = heat(out_channels) if wanted else None
         self.symmetric = symmetric
 
     def forward(self, x: Tensor, operators: GraphOperators) -> Tensor:
