@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -41,11 +42,50 @@ def test_every_node_is_asked_for_once_and_attributes_follow():
     assert again.tolist() != asked.tolist()  # a new order every time
 
 
-@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"hops": -1}, {"most": -1}])
+@pytest.mark.parametrize("wrong", [{"batch_size": 0}, {"hops": -1}, {"most": 0}])
 def test_settings_that_make_no_sense(wrong):
     data = Data(x=torch.zeros(3, 1), edge_index=ring(3).edge_index)
     with pytest.raises(ValueError, match="too small"):
         gad.NodeSampler(data, **wrong)
+
+
+@pytest.mark.parametrize(
+    "nodes", [torch.tensor([3, 1]), [3, 1], np.array([3, 1]), torch.arange(5) % 2 == 1]
+)
+def test_nodes_may_be_named_in_any_way(nodes):
+    data = Data(x=torch.zeros(5, 1), edge_index=ring(5).edge_index)
+    (part,) = gad.NodeSampler(data, hops=0, nodes=nodes)
+    assert sorted(part.n_id.tolist()) == [1, 3]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([-1], "nodes are numbers from 0 to 4"),
+        ([5], "nodes are numbers from 0 to 4"),
+        (torch.ones(3, dtype=torch.bool), r"a mask of nodes is \[5\], not \[3\]"),
+    ],
+)
+def test_nodes_that_are_not_there(nodes, said):
+    data = Data(x=torch.zeros(5, 1), edge_index=ring(5).edge_index)
+    with pytest.raises(ValueError, match=said):
+        gad.NodeSampler(data, nodes=nodes)
+
+
+def test_no_nodes_are_no_batches():
+    data = Data(x=torch.zeros(5, 1), edge_index=ring(5).edge_index)
+    assert list(gad.NodeSampler(data, nodes=torch.zeros(5, dtype=torch.bool))) == []
+
+
+@pytest.mark.parametrize("sparse", [torch.Tensor.to_sparse_csr, torch.Tensor.to_sparse])
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support:UserWarning")
+def test_sparse_features_and_lists_are_cut_as_well(sparse):
+    x = torch.eye(6)[:, :4] + torch.eye(6)[:, 2:]
+    names = [f"n{i}" for i in range(6)]
+    data = Data(x=sparse(x), edge_index=ring(6).edge_index, names=names)
+    for part in gad.NodeSampler(data, hops=1, batch_size=2):
+        torch.testing.assert_close(part.x.to_dense(), x[part.n_id])
+        assert part.names == [names[i] for i in part.n_id.tolist()]
 
 
 def test_a_block_without_diffusion_gives_the_same_numbers_as_on_the_whole_graph():

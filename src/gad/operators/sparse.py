@@ -44,11 +44,30 @@ def with_values(matrix: Tensor, values: Tensor) -> Tensor:
 
 
 def to_csr(matrix: Tensor) -> Tensor:
-    """A dense matrix in compressed rows; one that is sparse already stays as it is."""
+    """A matrix in compressed rows, of a dense one or of a sparse one."""
     if matrix.layout == torch.sparse_csr:
         return matrix
-    row, column = matrix.nonzero().unbind(1)
-    return compressed(row, column, matrix[row, column], (matrix.shape[0], matrix.shape[1]))
+    if matrix.layout == torch.sparse_coo:
+        (row, column), value = matrix.coalesce().indices(), matrix.coalesce().values()
+    else:
+        row, column = matrix.nonzero().unbind(1)
+        value = matrix[row, column]
+    return compressed(row, column, value, (matrix.shape[0], matrix.shape[1]))
+
+
+def rows_of(matrix: Tensor, rows: Tensor) -> Tensor:
+    """Some rows of a matrix in compressed rows, which PyTorch cannot index.
+
+    >>> rows_of(to_csr(torch.tensor([[1, 0], [0, 2], [3, 4]])), torch.tensor([2, 0])).to_dense()
+    tensor([[3, 4],
+            [1, 0]])
+    """
+    starts = matrix.crow_indices()
+    count = starts.diff()[rows]
+    ends = torch.cat([count.new_zeros(1), count.cumsum(0)])
+    at = (starts[rows] - ends[:-1]).repeat_interleave(count) + torch.arange(int(ends[-1]))
+    size = (rows.numel(), matrix.shape[1])
+    return from_rows(ends, matrix.col_indices()[at], matrix.values()[at], size)
 
 
 def from_rows(starts: Tensor, column: Tensor, value: Tensor, size: tuple[int, ...]) -> Tensor:
