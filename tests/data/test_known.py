@@ -289,7 +289,7 @@ def test_a_failed_download_of_zinc_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.delenv("GAD_DATA", raising=False)
     monkeypatch.setenv("GAD_CACHE", str(tmp_path))
     monkeypatch.setattr(ZINC, "url", (tmp_path / "nowhere.zip").as_uri())
-    with pytest.raises(RuntimeError, match="set GAD_DATA to a folder with zinc12k"):
+    with pytest.raises(ConnectionError, match="set GAD_DATA to a folder with zinc12k"):
         load_zinc()
 
 
@@ -558,7 +558,7 @@ def test_lists_that_cannot_be_fetched_are_asked_for(monkeypatch, tmp_path):
     monkeypatch.delenv("GAD_DATA", raising=False)
     monkeypatch.setenv("GAD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(qm9, "FILM_HOME", (tmp_path / "nowhere").as_uri())
-    with pytest.raises(RuntimeError, match=r"Download .*valid\.jsonl\.gz to .*cache"):
+    with pytest.raises(ConnectionError, match=r"Download .*valid\.jsonl\.gz to .*cache"):
         qm9.film_split(np.arange(10))
 
 

@@ -147,7 +147,7 @@ def _download(root: Path, name: str, known: _Known) -> NodeGraph:
     try:
         return known_from_pyg(getattr(homes, kind)(str(root / name), title)[0], name)
     except (OSError, BadZipFile) as error:
-        raise RuntimeError(
+        raise ConnectionError(
             f"{title} could not be downloaded by PyTorch Geometric ({error}). Check the "
             f"connection, or set GAD_DATA to a folder with node_graphs/{known.file}.npz."
         ) from error

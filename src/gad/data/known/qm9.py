@@ -250,7 +250,7 @@ def _fetch(cache: Path, part: str) -> Path:
         try:
             download_url(f"{FILM_HOME}/{path.name}", str(cache), log=False)
         except OSError as error:
-            raise RuntimeError(
+            raise ConnectionError(
                 f"the list of QM9's {part} molecules could not be fetched ({error}). Download "
                 f"{FILM_HOME}/{path.name} to {path}, or give load_qm9 a split of your own."
             ) from error

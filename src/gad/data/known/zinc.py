@@ -131,7 +131,7 @@ def _download(root: Path) -> GraphSet:
     try:
         return zinc_from_pyg(*(ZINC(str(root), subset=True, split=part) for part in PARTS))
     except (OSError, BadZipFile) as error:
-        raise RuntimeError(
+        raise ConnectionError(
             f"ZINC-12k could not be downloaded by PyTorch Geometric ({error}). Check the "
             "connection, or set GAD_DATA to a folder with zinc12k/zinc12k.npz."
         ) from error
