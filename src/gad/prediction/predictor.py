@@ -135,11 +135,9 @@ class Predictor:
 
         ``auto`` is a graphics card where there is one.
         """
-        there = torch.cuda.is_available()
-        if accelerator in {"gpu", "cuda"} and not there:
+        device = device_of(accelerator)
+        if device.type == "cuda" and not torch.cuda.is_available():
             raise ValueError("there is no graphics card that PyTorch can use: choose cpu")
-        names = {"gpu": "cuda", "auto": "cuda" if there else "cpu"}
-        device = torch.device(names.get(accelerator, accelerator))
         for member in self.model.members:
             member.to(device)
         return self
@@ -438,3 +436,18 @@ def load(path: str | Path) -> Predictor:
 def extra_rows(extra: Floats, rows: Tensor) -> Tensor:
     """The rows of the user's features that belong to usable molecules, 0 for a bad number."""
     return torch.from_numpy(np.nan_to_num(extra[rows.numpy()])).to(torch.float32)
+
+
+def device_of(accelerator: str) -> torch.device:
+    """The device that ``cpu``, ``gpu``, ``auto`` or PyTorch's own name of it stands for.
+
+    >>> device_of("cpu"), device_of("gpu")
+    (device(type='cpu'), device(type='cuda'))
+    """
+    usual = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        return torch.device({"gpu": "cuda", "auto": usual}.get(accelerator, accelerator))
+    except RuntimeError as error:
+        raise ValueError(
+            f"PyTorch knows no device {accelerator!r}: choose cpu, gpu or auto"
+        ) from error

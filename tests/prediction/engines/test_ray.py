@@ -7,6 +7,8 @@ import csv
 import os
 import random
 import signal
+import socket
+from dataclasses import replace
 
 import numpy as np
 import psutil
@@ -181,6 +183,9 @@ def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):
     taken = Request(run.directory / "model.gad", library / "parts", tmp_path / "thesis.tex")
     with pytest.raises(TableError, match=r"thesis.tex: is a file"):
         RayEngine().predict(taken)
+    text = Request(run.directory / "model.gad", library / "parts", tmp_path / "out.csv")
+    with pytest.raises(TableError, match="a folder of Parquet files; leave the ending out"):
+        RayEngine().predict(text)
     (tmp_path / "thesis.tex").unlink()
     (tmp_path / "earlier").mkdir()
     (tmp_path / "earlier" / "part-000000-000000.parquet").touch()
@@ -190,6 +195,17 @@ def test_a_folder_of_other_things_is_left_alone(run, tmp_path, library):
     empty = Request(run.directory / "model.gad", tmp_path, tmp_path / "out")
     with pytest.raises(TableError, match="there is no table"):
         RayEngine().predict(empty)
+
+
+def test_what_is_not_there_is_said_at_once(run, tmp_path, library):
+    request = Request(run.directory / "model.gad", library / "parts", tmp_path / "out")
+    with socket.socket() as taken:  # by nobody who listens
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"no Ray cluster answers at '{address}'"):
+            RayEngine(address)._cluster("cpu").__enter__()
+    with pytest.raises(ValueError, match="PyTorch knows no device 'tpux'"):
+        RayEngine().predict(replace(request, accelerator="tpux"))
 
 
 def a_dataset_gets_columns(run):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
 import signal
+import socket
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,6 +24,7 @@ from gad.prediction.engines.local import CHUNK
 from gad.prediction.engines.places import Place, opened, tables_of
 from gad.prediction.engines.units import FILE, ROW, Folder, UnitWriter, gathered, read_units
 from gad.prediction.model_file import Model
+from gad.prediction.predictor import device_of
 from gad.reporter import Reporter
 
 if TYPE_CHECKING:
@@ -29,6 +32,9 @@ if TYPE_CHECKING:
 
 # Of the cores of an actor a tenth is left to the tasks that read.
 _ACTOR_CORES, _READER_CORES = 0.9, 0.1
+# Seconds.
+_PATIENCE = 20
+_TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,7 @@ class RayEngine:
     def predict(self, request: Request, reporter: Reporter | None = None) -> PredictionSummary:
         """Predict a table, a folder or a pattern of tables into a folder of Parquet files."""
         reporter = reporter or Reporter()
+        device_of(request.accelerator)
         tables = tables_of(str(request.data))
         with opened(tables[0][0]) as table:
             # Text files have texts, in the files of the output too, whatever the first rows hold;
@@ -69,6 +76,11 @@ class RayEngine:
         }
         places = [place for place, _ in tables]
         folder = Folder(Place(str(request.output)), identity)
+        if folder.place.name.lower().endswith(_TEXT):
+            raise TableError(
+                f"{request.output}: on a cluster the output is a folder of Parquet files; leave "
+                "the ending out."
+            )
         if any(place in folder.place for place in places):
             raise TableError(f"{request.output}: holds what is to be predicted; choose another.")
         told = folder.finished()
@@ -141,8 +153,9 @@ class RayEngine:
         if ours:
             handler = signal.getsignal(signal.SIGTERM)  # Ray has one of its own
             try:
+                _knock(self.address or os.environ.get("RAY_ADDRESS", ""))
                 ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR)
-            except (ConnectionError, RuntimeError) as error:
+            except (OSError, RuntimeError) as error:
                 where = self.address or "RAY_ADDRESS"
                 raise ValueError(f"no Ray cluster answers at {where!r}: {error}") from error
             with suppress(ValueError):  # not the main thread
@@ -170,6 +183,13 @@ class RayEngine:
             context.target_max_block_size, context.enable_progress_bars = before
             if ours and not keep:
                 ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """See whether anybody is at ``host:port``; Ray itself asks for a quarter of an hour."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
 
 
 def _ray() -> Any:
