@@ -106,6 +106,24 @@ def test_bad_rows_go_to_rejects_and_strict_says_so(tables, tmp_path):
     assert "already holds a run" in again.err
 
 
+def test_a_prediction_lists_what_it_left_out_and_makes_degrees_again(tables, tmp_path):
+    for name in ("nodes.csv", "edges.csv"):
+        (tmp_path / name).write_text((tables / name).read_text())
+    rows = [{"name": row["name"], "group": row["group"]} for row in rows_of(tables / "nodes.csv")]
+    write_csv(tmp_path / "bare.csv", rows)
+    options = ("--label", "group", *QUICK, "--out", tmp_path / "run")
+    done("nodes", "train", tmp_path / "bare.csv", *options)
+    with (tmp_path / "edges.csv").open("a") as file:
+        file.write("v1,nobody\n")
+    called = call(
+        "nodes", "predict", tmp_path / "run" / "model.gad", tmp_path, "-o", tmp_path / "p.csv"
+    )
+    assert called.code == 0, called.err
+    assert "nodes are told apart by their degree" in called.err
+    (row,) = rows_of(tmp_path / "rejects.csv")
+    assert row["reason"] == "node 'nobody' is not in the table of nodes"
+
+
 def test_what_cannot_be_used_is_said(tables, trained, tmp_path):
     out, _ = trained
     wrong = call("nodes", "train", tables, "--label", "group", "--set", "layer=3")

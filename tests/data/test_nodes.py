@@ -43,7 +43,7 @@ def test_two_tables_become_one_graph(folder):
     assert [rows.tolist() for _, rows in graph.splits[0].parts()] == [[0], [1], [2]]
     assert graph.rejects == ()
     assert "1 missing features were filled with the mean of their column" in graph.messages
-    assert any("have no edge" in text for text in graph.checked().messages)
+    assert any("1 of 4 nodes has no edge" in text for text in graph.checked().messages)
     assert load_nodes(folder).fingerprint() == graph.fingerprint()
 
 
@@ -103,6 +103,27 @@ def test_tables_that_cannot_be_used(folder, nodes, edges, columns, said):
     (folder / "edges.csv").write_text(edges)
     with pytest.raises(TableError, match=said):
         load_nodes(folder, columns=NodeColumns(**columns))
+
+
+def test_columns_of_masks_are_a_split_and_no_features(folder):
+    (folder / "nodes.csv").write_text(
+        "id,a,label,train_mask,val_mask,test_mask\n"
+        "n1,1,x,True,False,False\nn2,2,y,0,1,0\nn3,3,x,,,1\n"
+    )
+    graph = load_nodes(folder)
+    assert graph.features == ("a",)
+    assert [rows.tolist() for _, rows in graph.splits[0].parts()] == [[0], [1], [2]]
+    (folder / "nodes.csv").write_text("id,label,train_mask\nn1,x,1\nn2,y,perhaps\n")
+    with pytest.raises(TableError, match="row 2: 'perhaps' is neither true nor false"):
+        load_nodes(folder)
+
+
+def test_a_split_that_cannot_be_drawn(folder):
+    (folder / "nodes.csv").write_text("id,a,label\nn1,1,x\nn2,1,y\nn3,1,\n")
+    with pytest.raises(ValueError, match="2 labelled nodes: too few for training, validation"):
+        load_nodes(folder).checked().split(0, seed=0)
+    with pytest.raises(ValueError, match="no splits of its own, so there is no split 1"):
+        load_nodes(folder).checked().split(1, seed=0)
 
 
 def test_measurements_are_no_classes(folder):
@@ -197,6 +218,46 @@ def test_a_saved_data_is_read_with_its_masks(tmp_path):
     assert load_saved(tmp_path / "tensors.pt").fingerprint() == graph.fingerprint()
 
 
+def test_what_a_data_may_leave_out():
+    data = small()
+    del data.x, data.y
+    data.num_nodes = 3
+    graph = load_from(data)
+    assert graph.features == DEGREE_FEATURES
+    assert graph.y.tolist() == [-1, -1, -1]
+    assert any("has no x: nodes are told apart by their degree" in text for text in graph.messages)
+    data.y = torch.tensor([1.0, float("nan"), 0.0])
+    assert load_from(data).y.tolist() == [1, -1, 0]
+    data.x = torch.eye(3).to_sparse()
+    torch.testing.assert_close(load_from(data).x.to_dense(), torch.eye(3))
+    data.edge_weight = torch.tensor([[1.0], [2.0]])
+    assert load_from(data).edge_weight.tolist() == [1.0, 2.0, 1.0, 2.0]
+
+
+def test_one_mask_beside_several_belongs_to_every_split():
+    data = small()
+    data.val_mask = data.train_mask.flip(1)
+    data.test_mask = torch.tensor([False, False, True])
+    graph = load_from(data)
+    assert [split.train.tolist() for split in graph.splits] == [[0], [1]]
+    assert [split.test.tolist() for split in graph.splits] == [[2], [2]]
+
+
+def test_a_split_without_a_part_is_not_replaced_in_silence():
+    data = small()
+    del data.val_mask
+    with pytest.raises(ValueError, match="split 0 has no val nodes"):
+        load_from(data).checked()
+
+
+def test_nodes_without_a_class_leave_the_split(folder):
+    rows = "".join(f"n{i},{'xy'[i % 2]},{part}\n" for i, part in enumerate(["train", "val"] * 2))
+    (folder / "nodes.csv").write_text("id,label,split\n" + rows + "n4,x,test\nn5,,test\n")
+    graph = load_nodes(folder).checked()
+    assert [rows.tolist() for _, rows in graph.splits[0].parts()] == [[0, 2], [1, 3], [4]]
+    assert any("nodes without a class were left out" in text for text in graph.messages)
+
+
 class Bomb:
     def __reduce__(self):
         return (Path.touch, (Path("/tmp/never"),))
@@ -212,7 +273,9 @@ def test_a_file_that_wants_to_run_something_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"x": None}, "has no tensor 'x'"),
+        ({"edge_index": None}, "has no tensor 'edge_index'"),
+        ({"edge_weight": torch.ones(3)}, "a positive number for each of the 2 edges"),
+        ({"edge_weight": torch.tensor([1.0, -1.0])}, "edge_weight must be a positive number"),
         ({"y": torch.tensor([0.5, 1.0, 2.0])}, "y must be one class for each of the 3 nodes"),
         ({"y": torch.tensor([0, 1])}, "y must be one class"),
         ({"edge_index": torch.tensor([[0], [7]])}, "names node 7, but the graph has nodes 0 to 2"),

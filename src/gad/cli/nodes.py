@@ -164,19 +164,24 @@ def predict(
         ),
     ],
     strict: Strict = False,
+    as_json: bool = False,
 ) -> Outcome:
     """Predict the classes of all nodes of a graph.
 
     Writes a row for each node: its name, the predicted class, and the probability of every class.
     Where the graph has classes of its own, says how many were found.
     """
+    from gad.cli.progress import listener
     from gad.prediction.nodes import predict_nodes
 
-    done = predict_nodes(model, graph.data, out, edges=graph.edges, columns=graph.columns)
+    with listener(quiet=as_json) as reporter:
+        done = predict_nodes(
+            model, graph.data, out, edges=graph.edges, columns=graph.columns, reporter=reporter
+        )
     shown = facts(
         {
             "predicted": f"{done['nodes']:,} nodes",
-            "rejected": f"{done['rejected']:,} rows of the tables" if done["rejected"] else None,
+            "rejected": done["rejects"] and f"{done['rejected']:,}, listed in {done['rejects']}",
             **{name: f"{value:.4f}" for name, value in (done["metrics"] or {}).items() if value},
             "written": done["output"],
         }

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from gad.data.atomic import write_atomic
-from gad.data.nodes import DEGREE_FEATURES, NodeColumns, NodeGraph, load_nodes
+from gad.data.nodes import DEGREE_FEATURES, NodeColumns, NodeGraph, load_nodes, write_rejects
 from gad.data.tables.writers import TableWriter
 from gad.operators.sparse import with_values
 from gad.prediction.sealed import NODES, damaged, read_sealed, sealed
+from gad.reporter import Reporter
 from gad.settings.nodes import NodeSettings, build_node_model
 
 FORMAT = 1
@@ -36,6 +37,7 @@ class NodesPredicted(TypedDict):
     confusion: list[list[int]] | None
     classes: list[str]
     rejected: int
+    rejects: str | None
     output: str
     messages: list[str]
 
@@ -214,6 +216,7 @@ def predict_nodes(
     *,
     edges: str | Path | None = None,
     columns: Callable[[tuple[str, ...] | None], NodeColumns] | None = None,
+    reporter: Reporter | None = None,
 ) -> NodesPredicted:
     """Predict every node of a graph into a table; what JSON can hold about it.
 
@@ -221,13 +224,18 @@ def predict_nodes(
         model: the model's file.
         data: a known set, a saved ``Data``, a table of nodes or a folder of tables.
         out: the table to write: a row for each node, with its name (``node``), ``prediction`` and
-            a column ``p(CLASS)`` for every class.
+            a column ``p(CLASS)`` for every class. Rows of the tables that could not be used go to
+            ``rejects.csv`` beside it.
         edges: the table of edges.
         columns: gives the columns, once the model has said which features it reads.
+        reporter: hears what was left out.
     """
     loaded = load_node_model(model)
-    wanted = loaded.features if loaded.features and not _is_made(loaded.features) else None
-    graph = load_nodes(data, edges, None if columns is None else columns(wanted))
+    # Features that were made of degrees are made again: no table has them as columns.
+    wanted = () if loaded.features == DEGREE_FEATURES else loaded.features or None
+    graph = load_nodes(data, edges, (columns or _of_features)(wanted))
+    for text in graph.messages:
+        (reporter or Reporter()).message(text)
     probabilities = loaded.probabilities(graph)
     names = graph.ids or tuple(str(number) for number in range(graph.num_nodes))
     chances = {f"p({name})": probabilities[:, i].numpy() for i, name in enumerate(loaded.classes)}
@@ -235,6 +243,7 @@ def predict_nodes(
         guess = [loaded.classes[i] for i in probabilities.argmax(dim=1).tolist()]
         writer.write({"node": list(names), "prediction": guess, **chances})
         writer.commit()
+    rejects = write_rejects(Path(out).parent, graph.rejects)
     y = renamed(graph, loaded.classes)
     known = (y >= 0).nonzero().flatten()
     return {
@@ -245,6 +254,7 @@ def predict_nodes(
         "confusion": confusion(y[known], probabilities[known]) if known.numel() else None,
         "classes": list(loaded.classes),
         "rejected": len(graph.rejects),
+        "rejects": rejects,
         "output": str(out),
         "messages": list(graph.messages),
     }
@@ -257,6 +267,5 @@ def renamed(graph: NodeGraph, classes: tuple[str, ...]) -> Tensor:
     return table[graph.y]
 
 
-def _is_made(features: tuple[str, ...]) -> bool:
-    """Whether the features are those made of degrees, which no table has as columns."""
-    return features == DEGREE_FEATURES
+def _of_features(features: tuple[str, ...] | None) -> NodeColumns:
+    return NodeColumns(features=features)

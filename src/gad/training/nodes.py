@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import csv
-import io
 import json
 import time
 from collections.abc import Mapping
@@ -18,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from gad.data.atomic import write_atomic
-from gad.data.nodes import NodeColumns, NodeGraph, load_nodes
+from gad.data.nodes import NodeColumns, NodeGraph, load_nodes, write_rejects
 from gad.data.splits import Split
 from gad.nn.nodes import NodeGAD
 from gad.operators import GraphOperators
@@ -250,11 +248,7 @@ def _summary(
 
 def _write(folder: Path, model: NodeModel, summary: NodeSummary, graph: NodeGraph) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    if graph.rejects:
-        text = io.StringIO()
-        writer = csv.writer(text)
-        writer.writerows([("table", "row", "text", "reason"), *graph.rejects])
-        write_atomic(folder / "rejects.csv", text.getvalue().encode())
+    write_rejects(folder, graph.rejects)
     model.save(folder / "model.gad")
     write_atomic(folder / "report.html", node_report(summary).encode())
     write_atomic(folder / "summary.json", json.dumps(summary, indent=1).encode())

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gad.data.nodes.graph import NodeGraph, NodeReject
+from gad.data.nodes.graph import DEGREE_FEATURES, NodeGraph, NodeReject
 from gad.data.nodes.saved import from_pyg, load_saved
-from gad.data.nodes.tables import DEGREE_FEATURES, NodeColumns, load_tables
+from gad.data.nodes.tables import NodeColumns, load_tables, write_rejects
 
 __all__ = [
     "DEGREE_FEATURES",
@@ -24,6 +24,7 @@ __all__ = [
     "load_nodes",
     "load_saved",
     "load_tables",
+    "write_rejects",
 ]
 
 _SAVED = (".pt", ".pth")
@@ -62,8 +63,8 @@ def _in_folder(folder: Path, stem: str) -> Path:
     found = sorted(p for p in folder.glob(f"{stem}.*") if p.is_file())
     if len(found) != 1:
         there = "there is none" if not found else f"there are {', '.join(p.name for p in found)}"
+        how = "name the table itself" if stem == "nodes" else "name it with --edges"
         raise FileNotFoundError(
-            f"{folder}: looked for one table {stem}.csv, .tsv or .parquet, but {there}; "
-            "name the table of edges with --edges"
+            f"{folder}: looked for one table {stem}.csv, .tsv or .parquet, but {there}; {how}"
         )
     return found[0]

@@ -14,6 +14,11 @@ from gad.data.splits import Split, stratified_split
 from gad.operators import GraphOperators, build_operators
 from gad.operators.sparse import to_csr
 
+MASKS = ("train_mask", "val_mask", "test_mask")
+"""What PyTorch Geometric calls the parts of a split."""
+DEGREE_FEATURES = ("constant", "log degree")
+"""What nodes are told apart by where they have no features."""
+BY_DEGREE = "nodes are told apart by their degree"
 SIXTY_TWENTY_TWENTY = (0.6, 0.2, 0.2)
 # Below this share of numbers that are not 0 a sparse product is the quicker one.
 _SPARSE_SHARE = 0.1
@@ -111,7 +116,17 @@ class NodeGraph:
                     f"split {number}"
                 )
             return self.splits[number], None
+        if number:
+            raise ValueError(
+                f"{self.name} has no splits of its own, so there is no split {number}: another "
+                "seed draws another split"
+            )
         known = (self.y >= 0).nonzero().flatten().numpy()
+        if len(known) < len(SIXTY_TWENTY_TWENTY):
+            raise ValueError(
+                f"{self.name} has {len(known)} labelled nodes: too few for training, validation "
+                "and test"
+            )
         drawn = stratified_split(
             range(len(known)), self.y[known].numpy()[:, None], SIXTY_TWENTY_TWENTY, seed=seed
         )
@@ -122,28 +137,42 @@ class NodeGraph:
         return Split(*(known[rows] for _, rows in drawn.parts())), sentence
 
     def checked(self) -> NodeGraph:
-        """The same graph, or an error: what a training needs is there."""
+        """What a training needs is there, or it is an error; nodes without a class leave splits."""
         if not int((self.y >= 0).sum()):
-            raise ValueError(f"{self.name}: no node has a class, so there is nothing to learn")
+            raise ValueError(
+                f"{self.name}: no node has a class, so there is nothing to learn; the column of "
+                "the classes in a table is named by --label"
+            )
         seen = self.y[self.y >= 0].unique()
         if seen.numel() == 1:
             raise ValueError(
                 f"{self.name}: every labelled node is of the class "
                 f"{self.classes[int(seen[0])]!r}, so there is nothing to learn"
             )
-        for number, split in enumerate(self.splits):
+        known = self.y.numpy() >= 0
+        splits = tuple(
+            Split(*(rows[known[rows]] for _, rows in split.parts())) for split in self.splits
+        )
+        for number, split in enumerate(splits):
             for part, rows in split.parts():
                 if not len(rows):
-                    raise ValueError(f"{self.name}: split {number} has no {part} nodes")
-                if int((self.y[torch.from_numpy(rows)] < 0).sum()):
                     raise ValueError(
-                        f"{self.name}: split {number} has {part} nodes without a class"
+                        f"{self.name}: split {number} has no {part} nodes with a class; without "
+                        "any split one is drawn"
                     )
-        lonely = self.num_nodes - int(self.edge_index.unique().numel())
-        if not lonely:
-            return self
-        said = f"{lonely:,} of {self.num_nodes:,} nodes have no edge: their features alone count"
-        return replace(self, messages=(*self.messages, said))
+        said = []
+        if any(
+            len(one) != len(other)
+            for before, after in zip(self.splits, splits, strict=True)
+            for (_, one), (_, other) in zip(before.parts(), after.parts(), strict=True)
+        ):
+            said.append("nodes without a class were left out of the parts they were given to")
+        if lonely := self.num_nodes - int(self.edge_index.unique().numel()):
+            have = "has" if lonely == 1 else "have"
+            said.append(
+                f"{lonely:,} of {self.num_nodes:,} nodes {have} no edge: features alone count there"
+            )
+        return replace(self, splits=splits, messages=(*self.messages, *said))
 
 
 def undirected(
@@ -161,8 +190,8 @@ def undirected(
     said = []
     own = source == target
     if loops := int(own.sum()):
-        left = "self-loop was" if loops == 1 else "self-loops were"
-        said.append(f"{loops:,} {left} left out: a diffusion does not see it")
+        left, it = ("self-loop was", "it") if loops == 1 else ("self-loops were", "them")
+        said.append(f"{loops:,} {left} left out: a diffusion does not see {it}")
         source, target = source[~own], target[~own]
         weight = None if weight is None else weight[~own]
     ways = torch.unique(source * num_nodes + target).numel()
@@ -187,6 +216,12 @@ def thin(x: Tensor) -> Tensor:
         return to_csr(x) if share < _SPARSE_SHARE else x
     share = x.values().numel() / max(1, x.shape[0] * x.shape[1])
     return x if share < _SPARSE_SHARE else x.to_dense()
+
+
+def degree_features(edge_index: Tensor, num_nodes: int) -> Tensor:
+    """Of nodes that have no features: 1 and log(1 + number of neighbours) [N, 2]."""
+    degree = torch.bincount(edge_index[1], minlength=num_nodes).float()
+    return torch.stack([torch.ones(num_nodes), degree.log1p()], dim=1)
 
 
 def as_classes(labels: list[str]) -> tuple[Tensor, tuple[str, ...]]:

@@ -11,10 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gad.data.nodes.graph import NodeGraph, thin, undirected
+from gad.data.nodes.graph import (
+    BY_DEGREE,
+    DEGREE_FEATURES,
+    MASKS,
+    NodeGraph,
+    degree_features,
+    thin,
+    undirected,
+)
 from gad.data.splits import Split
-
-_MASKS = ("train_mask", "val_mask", "test_mask")
+from gad.operators.sparse import to_csr
 
 
 def load_saved(path: str | Path) -> NodeGraph:
@@ -52,16 +59,19 @@ def load_saved(path: str | Path) -> NodeGraph:
 
 
 def from_pyg(data: Any, name: str = "graph", metric: str = "accuracy") -> NodeGraph:
-    """A graph from PyTorch Geometric's ``Data``: x, edge_index, y, and masks if there are any.
+    """A graph from PyTorch Geometric's ``Data``: edge_index, and x, y and masks if there are any.
 
-    Masks are ``train_mask``, ``val_mask`` and ``test_mask``, [N], or [N, S] for S splits. Edges
-    may be given one way; ``edge_weight`` [E] is used where there is one; y below 0 is unknown.
+    Masks are ``train_mask``, ``val_mask`` and ``test_mask``, [N], or [N, S] for S splits; one [N]
+    beside them belongs to every split. Edges may be given one way; ``edge_weight`` [E] is used
+    where there is one; y below 0 or NaN is unknown. Without x nodes are told apart by their degree.
     """
-    x, y = _tensor(data, "x", name), _tensor(data, "y", name)
     edge_index = _tensor(data, "edge_index", name)
-    n = x.shape[0]
-    if x.dim() != 2 or not x.shape[1]:
+    x, y = data.x, data.y
+    given = [values for values in (x, y) if isinstance(values, Tensor)]
+    n = given[0].shape[0] if given else int(data.num_nodes or 0)
+    if isinstance(x, Tensor) and (x.dim() != 2 or not x.shape[1]):
         raise ValueError(f"{name}: x must be features [N, D], not {list(x.shape)}")
+    y = torch.full((n,), -1) if not isinstance(y, Tensor) else torch.where(y.isnan(), -1, y)
     if y.numel() != n or (y.is_floating_point() and not torch.equal(y, y.round())):
         raise ValueError(
             f"{name}: y must be one class for each of the {n} nodes, whole numbers from 0, not "
@@ -75,19 +85,33 @@ def from_pyg(data: Any, name: str = "graph", metric: str = "accuracy") -> NodeGr
             f"{name}: edge_index names node {int(edge_index[bad][0])}, "
             f"but the graph has nodes 0 to {n - 1}"
         )
-    if x.layout == torch.strided and not bool(torch.isfinite(x).all()):
-        row = int((~torch.isfinite(x)).any(1).nonzero()[0])
-        raise ValueError(f"{name}: the features of node {row} are not all finite numbers")
     weight = getattr(data, "edge_weight", None)
+    if isinstance(weight, Tensor):
+        if weight.numel() != edge_index.shape[1] or not bool((weight > 0).all()):
+            raise ValueError(
+                f"{name}: edge_weight must be a positive number for each of the "
+                f"{edge_index.shape[1]} edges"
+            )
+        weight = weight.reshape(-1)
     source, target = edge_index.long()
     edges, weight, said = undirected(source, target, n, weight)
+    if isinstance(x, Tensor):
+        x = x.float() if x.layout == torch.strided else to_csr(x.float())
+        known = torch.isfinite(x if x.layout == torch.strided else x.values())
+        if not bool(known.all()):
+            row = f" of node {int((~known).any(1).nonzero()[0])}" if known.dim() == 2 else ""
+            raise ValueError(f"{name}: the features{row} are not all finite numbers")
+    else:
+        x = degree_features(edges, n)
+        said.append(f"{name} has no x: {BY_DEGREE}")
     y = y.reshape(-1).long().clamp_min(-1)
     return NodeGraph(
         name=name,
         edge_index=edges,
-        x=thin(x.float()),
+        x=thin(x),
         y=y,
-        classes=tuple(str(number) for number in range(int(y.max()) + 1)),
+        classes=tuple(str(number) for number in range(int(y.max()) + 1 if n else 0)),
+        features=() if isinstance(data.x, Tensor) else DEGREE_FEATURES,
         edge_weight=weight,
         splits=_splits(data, n, name),
         metric=metric,
@@ -98,19 +122,24 @@ def from_pyg(data: Any, name: str = "graph", metric: str = "accuracy") -> NodeGr
 def _tensor(data: Any, key: str, name: str) -> Tensor:
     value = getattr(data, key, None)
     if not isinstance(value, Tensor):
-        raise ValueError(f"{name} has no tensor {key!r}: wanted are x, edge_index and y")
+        raise ValueError(f"{name} has no tensor {key!r}: wanted are edge_index, x and y")
     return value
 
 
 def _splits(data: Any, n: int, name: str) -> tuple[Split, ...]:
-    found = (getattr(data, key, None) for key in _MASKS)
-    masks = [mask for mask in found if isinstance(mask, Tensor)]
-    if len(masks) < len(_MASKS):
+    found = [getattr(data, key, None) for key in MASKS]
+    given = [mask for mask in found if isinstance(mask, Tensor)]
+    if not given:
         return ()
+    # A part without a mask is empty, and said to be so when a training asks for it.
+    masks = [mask if isinstance(mask, Tensor) else torch.zeros(n) for mask in found]
     columns = [mask.reshape(mask.shape[0], -1).bool() for mask in masks]
-    if any(mask.shape != columns[0].shape or mask.shape[0] != n for mask in columns):
-        raise ValueError(f"{name}: the masks must be [N] or [N, splits], all of one shape")
+    count = max(mask.shape[1] for mask in columns)
+    if any(mask.shape[0] != n or mask.shape[1] not in {1, count} for mask in columns):
+        raise ValueError(
+            f"{name}: the masks must be [N] or [N, splits], true where a node belongs to the part"
+        )
     return tuple(
-        Split(*(mask[:, number].nonzero().flatten().numpy() for mask in columns))
-        for number in range(columns[0].shape[1])
+        Split(*(mask.expand(n, count)[:, number].nonzero().flatten().numpy() for mask in columns))
+        for number in range(count)
     )

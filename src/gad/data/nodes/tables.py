@@ -11,16 +11,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gad.data.nodes.graph import NodeGraph, NodeReject, as_classes, thin, undirected
+from gad.data.nodes.graph import (
+    BY_DEGREE,
+    DEGREE_FEATURES,
+    MASKS,
+    NodeGraph,
+    NodeReject,
+    as_classes,
+    degree_features,
+    thin,
+    undirected,
+)
 from gad.data.splits import Split
 from gad.data.splits.split import PARTS, WORDS
 from gad.data.tables import TableError, open_table
 from gad.data.tables.base import cell_text
 from gad.data.tables.numbers import decimal_commas, numbers, parse_number, said_commas
+from gad.data.tables.writers import TableWriter, forget_rejects
 from gad.words import did_you_mean
-
-DEGREE_FEATURES = ("constant", "log degree")
-"""What nodes are told apart by where they have no features."""
 
 _IDS = ("id", "node", "node_id", "nodeid", "name")
 _LABELS = ("label", "class", "y", "target")
@@ -30,6 +38,9 @@ _WEIGHTS = ("weight", "w")
 # More classes than this, or hardly fewer classes than labels, are measurements.
 _MOST_CLASSES = 1000
 _SHOWN = 3
+_TRUTH = {
+    "": False, "0": False, "false": False, "0.0": False, "1": True, "true": True, "1.0": True,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,8 @@ def load_tables(
     split = _choose(table, columns.split, _SPLITS, nodes, "--split-column")
     place, kept = _identify(table, id_column, rejects)
     table = table.rows(kept)
-    taken = {id_column, label, split}
+    masks = () if split is not None else tuple(name for name in MASKS if name in table.cells)
+    taken = {id_column, label, split, *masks}
     x, names = _features(table, columns.features, taken, said)
     labels = [""] * len(kept) if label is None else table.texts(label)
     y, classes = as_classes([text.strip() for text in labels])
@@ -77,9 +89,8 @@ def load_tables(
         _check_classes(y, classes, table, label)
     edge_index, weight = _edges(edges, columns, place, rejects, said)
     if not names:
-        x = _degrees(edge_index, len(kept))
-        names = DEGREE_FEATURES
-        said.append(f"{nodes.name} has no columns of numbers: nodes are told apart by their degree")
+        x, names = degree_features(edge_index, len(kept)), DEGREE_FEATURES
+        said.append(f"{nodes.name} has no columns of numbers to read: {BY_DEGREE}")
     _say_rejects(rejects, said)
     return NodeGraph(
         name=nodes.name,
@@ -90,7 +101,7 @@ def load_tables(
         ids=tuple(place),
         features=names,
         edge_weight=weight,
-        splits=() if split is None else _split(table, split),
+        splits=_split(table, split, masks),
         messages=tuple(said),
         rejects=tuple(rejects),
     )
@@ -221,11 +232,6 @@ def _features(
     return x, tuple(names[i] for i in order)
 
 
-def _degrees(edge_index: Tensor, count: int) -> Tensor:
-    degree = torch.bincount(edge_index[1], minlength=count).float()
-    return torch.stack([torch.ones(count), degree.log1p()], dim=1)
-
-
 def _check_classes(y: Tensor, classes: tuple[str, ...], table: _Cells, column: str) -> None:
     known = int((y >= 0).sum())
     if len(classes) > _MOST_CLASSES or (len(classes) > 20 and len(classes) > known / 2):
@@ -289,9 +295,20 @@ def _edges(
     return edge_index, weight
 
 
-def _split(table: _Cells, column: str) -> tuple[Split, ...]:
-    """The split of a column; an empty cell belongs to no part."""
+def _split(table: _Cells, column: str | None, masks: Sequence[str]) -> tuple[Split, ...]:
+    """The split of a column, or of columns that are masks; an empty cell belongs to no part."""
     parts: dict[str, list[int]] = {name: [] for name in PARTS}
+    if column is None:
+        for name in masks:
+            truth = [_TRUTH.get(text.strip().lower()) for text in table.texts(name)]
+            if None in truth:
+                row = truth.index(None)
+                raise TableError(
+                    f"{table.path}, row {table.numbers[row]}: {table.texts(name)[row]!r} is "
+                    f"neither true nor false; the column {name!r} says which nodes are in the part."
+                )
+            parts[name.removesuffix("_mask")] = [row for row, inside in enumerate(truth) if inside]
+        return (Split(*(np.array(parts[n], dtype=np.int64) for n in PARTS)),) if masks else ()
     for row, text in enumerate(table.texts(column)):
         word = text.strip().lower()
         if word and word not in WORDS:
@@ -310,3 +327,16 @@ def _say_rejects(rejects: Sequence[NodeReject], said: list[str]) -> None:
     first = rejects[0]
     rows = "1 row was" if len(rejects) == 1 else f"{len(rejects):,} rows were"
     said.append(f"{rows} not used; the first: {first.table}, row {first.row}: {first.reason}")
+
+
+def write_rejects(folder: Path, rejects: Sequence[NodeReject]) -> str | None:
+    """List what could not be used in ``rejects.csv``; where that is, or None where all was used."""
+    path = folder / "rejects.csv"
+    forget_rejects(path, NodeReject._fields)
+    if not rejects:
+        return None
+    with TableWriter(path, NodeReject._fields) as writer:
+        columns = map(list, zip(*rejects, strict=True))
+        writer.write(dict(zip(NodeReject._fields, columns, strict=True)))
+        writer.commit()
+    return str(path)

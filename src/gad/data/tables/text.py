@@ -161,7 +161,7 @@ def sniff_delimiter(path: Path, candidates: str) -> str | None:
 
 
 def _empty(path: Path) -> TableError:
-    return TableError(f"{path}: is empty; a table needs a header line and a row for each molecule.")
+    return TableError(f"{path}: is empty; a table needs a header line and rows below it.")
 
 
 class DelimitedTable(RecordTable):

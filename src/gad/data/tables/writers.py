@@ -90,14 +90,14 @@ class RejectsWriter(TableWriter):
         self.count += 1
 
 
-def forget_rejects(path: Path) -> None:
+def forget_rejects(path: Path, names: Sequence[str] = Reject._fields) -> None:
     """Remove the rejects of an earlier run, so that nobody takes them for this one's.
 
     A file of that name which is not ours (by its first line) is left alone.
     """
     try:
         with path.open(encoding="utf-8") as file:
-            ours = file.readline().strip() == ",".join(Reject._fields)
+            ours = file.readline().strip() == ",".join(names)
     except (OSError, UnicodeError):
         return
     if ours:
