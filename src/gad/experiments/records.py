@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from gad.data.atomic import write_atomic
-from gad.experiments.models import Run, is_short
+from gad.experiments.models import Run
 from gad.machine import Machine
 
 LARGEST_MODEL, LARGEST_CHECKPOINT = 1 << 20, 2 << 20
@@ -171,13 +171,9 @@ def write_record(path: Path, record: Record) -> None:
 
 
 def keep_model(source: Path, results: Path, run: Run) -> str | None:
-    """Copy a model beside its record, if it is one of GAD's or the best, and small; its name.
-
-    Of ZINC's short runs, which compare recipes, the numbers are enough.
-    """
+    """Copy a model beside its record, if it is one of GAD's or the best, and small; its name."""
     worth_it = run.model.startswith("gad") or run.recipe_name == "zinc-best"
-    trial = run.data == "zinc" and is_short(run)
-    if not worth_it or trial or source.stat().st_size > LARGEST_MODEL:
+    if not worth_it or source.stat().st_size > LARGEST_MODEL:
         return None
     path = model_path(results, run)
     path.parent.mkdir(parents=True, exist_ok=True)
