@@ -150,16 +150,16 @@ class RayEngine:
         """A cluster, and how actors are spread over it."""
         ray = _ray()
         ours = not ray.is_initialized()
-        if ours:
-            handler = signal.getsignal(signal.SIGTERM)  # Ray has one of its own
-            try:
-                _knock(self.address or os.environ.get("RAY_ADDRESS", ""))
+        handler = signal.getsignal(signal.SIGTERM)  # Ray has one of its own
+        try:
+            _knock(self.address or os.environ.get("RAY_ADDRESS", ""))
+            if ours:
                 ray.init(self.address, log_to_driver=False, logging_level=logging.ERROR)
-            except (OSError, RuntimeError) as error:
-                where = self.address or "RAY_ADDRESS"
-                raise ValueError(f"no Ray cluster answers at {where!r}: {error}") from error
-            with suppress(ValueError):  # not the main thread
-                signal.signal(signal.SIGTERM, handler)
+        except (OSError, RuntimeError) as error:
+            where = self.address or "RAY_ADDRESS"
+            raise ValueError(f"no Ray cluster answers at {where!r}: {error}") from error
+        with suppress(ValueError):  # not the main thread
+            signal.signal(signal.SIGTERM, handler)
         logging.getLogger("ray.data").setLevel(logging.ERROR)
         context = ray.data.DataContext.get_current()
         before = (context.target_max_block_size, context.enable_progress_bars)
