@@ -18,6 +18,7 @@ OPTIONS = {
     "rings": {"ring_channels": 4},
     "all of them": {"pair_heads": 2, "bond_states": True, "bond_walk": 5, "ring_channels": 4},
 }
+EVERY = OPTIONS | {"messages": {"messages": "nonlinear"}}  # which add no weights
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -35,12 +36,12 @@ def test_an_option_that_is_off_changes_nothing(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OPTIONS)
+@pytest.mark.parametrize("name", EVERY)
 def test_from_smiles_to_a_model_file_and_back(name, tmp_path):
     settings = {"epochs": 2, "width": 20, "towers": 2, "layers": 2, "readout": "all"}
     targets = np.arange(4.0 * len(RINGS))
     run = gad.train(
-        (RINGS * 4, targets), settings={**settings, **OPTIONS[name]}, recipe="quick",
+        (RINGS * 4, targets), settings={**settings, **EVERY[name]}, recipe="quick",
         start_from="scratch", out=tmp_path / "run", baselines=False,
     )  # fmt: skip
     loaded = gad.load(tmp_path / "run" / "model.gad")
@@ -57,4 +58,4 @@ def test_from_smiles_to_a_model_file_and_back(name, tmp_path):
         settings={"epochs": 1}, baselines=False,
     )  # fmt: skip
     kept = again.model.model.recipe.to_dict()
-    assert all(kept[key] == value for key, value in OPTIONS[name].items())
+    assert all(kept[key] == value for key, value in EVERY[name].items())
