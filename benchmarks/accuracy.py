@@ -46,6 +46,7 @@ from gad.chem.featurize import VERSION as FEATURES
 from gad.data.atomic import write_atomic
 from gad.data.splits import Split
 from gad.machine import machine
+from gad.prediction.bases import bases
 from gad.prediction.metrics import score
 from gad.settings.recipe import Recipe, load_recipe
 
@@ -235,9 +236,15 @@ def made_by(method: str) -> str:
         return f"chemprop {versions(chemprop_python(), 'chemprop')['chemprop']}, defaults"
     if method in ("ridge", "trees"):
         return f"RDKit {version('rdkit')}, scikit-learn {version('scikit-learn')}"
-    digest = hashlib.sha256(recipe_text().encode()).hexdigest()[:12]
     package = version("graph-anisotropic-diffusion")
-    return f"gad {package}, features {FEATURES}, default recipe {digest}"
+    return f"gad {package}, features {FEATURES}, default recipe {default_digest()}"
+
+
+def default_digest(variant: str = "") -> str:
+    """What stands for the default recipe, the bases it may start from, and what a variant sets."""
+    parts = [recipe_text(), variant]
+    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in bases().values()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
 
 def recipe_text() -> str:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import hashlib
 import json
 import os
 import sys
@@ -236,12 +235,9 @@ def made_by(method: str, variant: str) -> str:
     """What a result depends on; a row made by anything else is out of date."""
     if method == "trees":
         return f"RDKit {version('rdkit')}, scikit-learn {version('scikit-learn')}"
-    from benchmarks.accuracy import recipe_text
-    from gad.prediction.bases import bases
+    from benchmarks.accuracy import default_digest
 
-    parts = [recipe_text(), variant]
-    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in bases().values()]
-    return "default recipe " + hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+    return f"default recipe {default_digest(variant)}"
 
 
 def measure(name: str, seed: int, method: str, variant: str) -> dict[str, Any]:
