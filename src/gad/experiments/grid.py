@@ -9,6 +9,7 @@ from statistics import fmean, stdev
 
 from gad.experiments import paper
 from gad.experiments.table import Row, against_dgn, cells, load_rows, paper_against_dgn
+from gad.settings.recipe import load_recipe, recipe_names
 
 NOT_RUN = "not run"
 
@@ -123,7 +124,7 @@ def _lines(
             _mean(row.each("val_trimmed")),
             str(len(row.records)),
             f"{max(row.each('parameters')):,}",
-            _span(row.each("epochs")) + _of_paper(row),
+            _span(row.each("epochs")) + _of_all(row),
             f"{fmean(row.each('minutes')):.0f}",
             theirs,
             _percent(against_dgn(row, every)),
@@ -132,9 +133,12 @@ def _lines(
     ]
 
 
-def _of_paper(row: Row) -> str:
-    """How far a short run is from the paper's epochs."""
-    return f" of {paper.EPOCHS}" if row.short else ""
+def _of_all(row: Row) -> str:
+    """How many epochs the recipe has, where the run was allowed fewer."""
+    name = row.records[0].recipe
+    if not row.short or name not in recipe_names():
+        return ""
+    return f" of {load_recipe(name).training.epochs}"
 
 
 def _error(error: paper.Error | None) -> str:

@@ -53,9 +53,6 @@ TITLES: dict[str, str] = {
 }  # fmt: skip
 """Names as printed; an asterisk marks tailored features such as cycles."""
 
-EPOCHS = 300
-"""The most epochs the paper trains for."""
-
 
 def error(data: str, model: str, edges: bool, prop: str | None = None) -> Error | None:
     """What the paper prints for a cell, if it has one.
